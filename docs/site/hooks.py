@@ -80,8 +80,10 @@ API = {
     ),
     "errors": ("Errors", "errors"),
     "extending": (
-        "Catalogs and runners of your own",
-        """catalog.backend.CatalogBackend catalog.base tasks.runner.InProcess""",
+        "Catalogs and runners of your own, tests",
+        """catalog.backend.CatalogBackend catalog.base tasks.runner.InProcess
+        testing.flaky_backend.FlakyBackend testing.flaky_runner testing.flaky_storage.FlakyStorage
+        testing.server_backend.ServerBackend""",
     ),
 }
 # of these only what they define themselves: a StaticTable is a Table, and errors have what the first has

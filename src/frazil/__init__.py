@@ -44,7 +44,7 @@ _HOMES = {
     "frazil.spec.sorting": ("SortOrder", "SortField", "SortDirection", "NullOrder", "UNSORTED_SORT_ORDER"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("errors", "expressions", "sql")
+_MODULES = ("errors", "expressions", "sql", "testing")
 
 __all__ = ["__version__", *_HOME_OF, *_MODULES]
 

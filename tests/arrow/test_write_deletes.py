@@ -37,9 +37,9 @@ from frazil.errors import InvalidInput, StorageError, Unsupported
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.manifest import DataFile
 from frazil.spec.types import LongType, StringType
+from frazil.testing.flaky_storage import FlakyStorage
 from tests.builders.frames import ids
 from tests.codec.puffin_files import decode_blob, decode_footer
-from tests.stand_ins.flaky_storage import FlakyStorage
 
 PATH, POS = 2147483546, 2147483545
 

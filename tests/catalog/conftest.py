@@ -27,9 +27,9 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
 from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update, requirements_for
 from frazil.storage import storage_for
+from frazil.testing import ServerBackend
 from tests.builders.behind_proxies import rest_server_over, there
 from tests.catalog.store_of_items import Items, catalog_of_items
-from tests.stand_ins import ServerBackend
 from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}

@@ -35,9 +35,9 @@ from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.schema import Schema
 from frazil.table.catalog import Catalog
+from frazil.testing import FlakyBackend
 from frazil.types import DateType, DoubleType, LongType, NestedField, StringType
 from tests.catalog.conftest import open_backend
-from tests.stand_ins import FlakyBackend
 
 Told = list[Report]
 

@@ -23,6 +23,7 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.table.catalog import Catalog
+from frazil.testing import FlakyBackend, ServerBackend
 from tests.builders.behind_proxies import REQUESTS, behind_proxies, one_state, there
 from tests.builders.frames import ids_of
 from tests.catalog.conftest import HIVE, open_backend
@@ -31,7 +32,6 @@ from tests.commit.faults import Counter
 from tests.fault_proxy import KINDS as FAULTS
 from tests.fault_proxy import Fired
 from tests.forked import started
-from tests.stand_ins import FlakyBackend, ServerBackend
 
 KINDS = [kind for kind in ALL if kind not in ("path", "s3", "hdfs", "gcs", "azurite", *HIVE)]
 OWN = [kind for kind in KINDS if kind in ("memory", "sqlite", "server")]

@@ -18,9 +18,9 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.errors import ValidationException
 from frazil.spec import updates as u
 from frazil.spec.snapshot import SnapshotRef
+from frazil.testing import FlakyBackend
 from tests.builders.data_files import data_file
 from tests.commit.support import append, backend_of, do, live, make_table, nothing_left_over
-from tests.stand_ins import FlakyBackend
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitFailedException, ValidationException
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import SetProperties, Update
+from frazil.testing import FlakyBackend
 from tests.builders.data_files import data_file
 from tests.commit.support import (
     append,
@@ -37,7 +38,6 @@ from tests.commit.support import (
     stored,
 )
 from tests.forked import Child, started
-from tests.stand_ins import FlakyBackend
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
 SHARED = pytest.mark.parametrize("kind", ["path", "sqlite"])

@@ -24,6 +24,7 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.spec import updates as u
+from frazil.testing import FlakyBackend, FlakyStorage
 from tests.builders.data_files import data_file
 from tests.commit.support import (
     SCHEMA,
@@ -38,7 +39,6 @@ from tests.commit.support import (
     nothing_left_over,
     stored,
 )
-from tests.stand_ins import FlakyBackend, FlakyStorage
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
 

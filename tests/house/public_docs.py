@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.house.test_public_names import CLASSES, PYICEBERG_MODULES, RESULTS
 
-MODULES = ("frazil", "frazil.errors", *PYICEBERG_MODULES)
+MODULES = ("frazil", "frazil.errors", "frazil.testing", *PYICEBERG_MODULES)
 
 
 def exported() -> dict[str, Any]:

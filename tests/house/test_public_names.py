@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import frazil
-from frazil import errors
+from frazil import errors, testing
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
 from frazil.commit.evolve.manage_snapshots import ManageSnapshots, UpdateStatistics
 from frazil.commit.evolve.update_properties import UpdateProperties
@@ -156,6 +156,13 @@ def of_exported_classes() -> Iterator[str]:
             yield f"{name}.__init__{arguments(cls.__init__)}"
 
 
+def of_testing() -> Iterator[str]:
+    """The tools for tests, which users make themselves."""
+    for name in testing.__all__:
+        yield f"frazil.testing.{name}{arguments(getattr(testing, name).__init__)}"
+        yield from members(getattr(testing, name))
+
+
 def of_errors() -> Iterator[str]:
     """The errors, with the classes by which an `except` catches them, and what each of them tells."""
     for name, value in sorted(vars(errors).items()):
@@ -190,6 +197,7 @@ def public_names() -> list[str]:
         *by_path,
         *of_exported_classes(),
         *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)),
+        *of_testing(),
         *of_errors(),
     ]
 

@@ -20,9 +20,9 @@ from frazil.codec.metadata_json import encode_metadata
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend
 from tests.peers.rowsum import rowsum
 from tests.spark.deleting import take_keys, take_positions
-from tests.stand_ins import FlakyBackend
 
 PARTS = ("a", "b", None)
 

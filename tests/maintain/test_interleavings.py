@@ -20,10 +20,10 @@ import frazil
 from frazil.errors import ValidationException
 from frazil.maintain.orphans import remove_orphan_files
 from frazil.scan.manifests import clear_caches
+from frazil.testing import FlakyBackend
 from tests.builders.frames import frame_of
 from tests.maintain.laid import Laid
 from tests.maintain.support import LATER, add, files_of, named_files, root_of
-from tests.stand_ins import FlakyBackend
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 PARTS = pytest.mark.parametrize(

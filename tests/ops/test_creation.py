@@ -13,9 +13,9 @@ from frazil.ops.table_definition import table_metadata
 from frazil.ops.views import create_view, version_of
 from frazil.spec.ddl import parse_schema
 from frazil.spec.view import new_view
+from frazil.testing import FlakyBackend
 from tests.builders.frames import ID_P_V
 from tests.ops.support import PARTS, Place, appended
-from tests.stand_ins import FlakyBackend
 
 NEW = table_metadata("", parse_schema(ID_P_V), None, None, {})
 NAME = "mem.db.t"

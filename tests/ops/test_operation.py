@@ -14,8 +14,8 @@ from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import TableOperation, commit_operations
 from frazil.ops.target import WriteArguments
 from frazil.tasks.runner import InProcess
+from frazil.testing import FlakyBackend
 from tests.ops.support import Place, appended
-from tests.stand_ins import FlakyBackend
 
 
 def rows_of(place: Place) -> int:

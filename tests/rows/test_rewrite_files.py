@@ -25,9 +25,9 @@ from frazil.rows.groups import grouped
 from frazil.table.table import Table
 from frazil.tasks.attempts import attempts_of
 from frazil.tasks.runner import InProcess, Runner
+from frazil.testing import FlakyRunner
 from tests.builders.files_on_disk import data_files_below
 from tests.peers.rowsum import rowsum
-from tests.stand_ins import FlakyRunner
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 

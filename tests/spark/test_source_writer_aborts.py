@@ -12,8 +12,8 @@ import pytest
 
 import frazil
 from frazil.errors import CommitStateUnknownException, InvalidInput
+from frazil.testing import FlakyBackend
 from tests.spark.streams.test_stream_sink import unknown_files
-from tests.stand_ins import FlakyBackend
 
 pytestmark = pytest.mark.spark
 

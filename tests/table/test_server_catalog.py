@@ -10,7 +10,7 @@ import pytest
 from frazil.errors import TableAlreadyExistsError, Unsupported
 from frazil.storage import storage_for
 from frazil.table.catalog import Catalog
-from tests.stand_ins import FlakyBackend, ServerBackend
+from frazil.testing import FlakyBackend, ServerBackend
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]})
 

@@ -22,11 +22,11 @@ from frazil.commit.done_once import mark_name
 from frazil.errors import CommitStateUnknownException, InvalidInput, ValidationError
 from frazil.spec.updates import RemoveSnapshots
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
 from tests.builders.examples import examples
 from tests.builders.files_on_disk import data_files_below
 from tests.builders.frames import ids
-from tests.stand_ins import FlakyBackend
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", "b"]})
 

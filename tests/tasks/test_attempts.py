@@ -13,7 +13,7 @@ import pytest
 from frazil.errors import CommitStateUnknownException
 from frazil.storage.memory import MemoryStorage
 from frazil.tasks.attempts import Attempts, attempts_of, removing_files_on_error
-from tests.stand_ins import FlakyRunner
+from frazil.testing import FlakyRunner
 
 
 class CountingStorage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stand_ins import FlakyRunner, TaskKilled
+from frazil.testing import FlakyRunner, TaskKilled
 
 
 def test_groups_are_worked_on_in_another_order_and_results_come_in_theirs():

@@ -61,6 +61,7 @@ __all__ = [
     "lasting_properties",
     "local",
     "locations",
+    "memory",
     "metadata_location",
     "normalise",
     "objects",

@@ -16,10 +16,10 @@ from frazil.errors import FrazilError, InvalidInput, NoSuchRefError, ValidationE
 from frazil.maintain.compact import rewrite
 from frazil.table.table import Table
 from frazil.tasks.runner import InProcess
+from frazil.testing import FlakyRunner, TaskKilled
 from tests.builders.catalogs import catalog_of
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, rows, rows_of_file, table_of
 from tests.spark.deleting import take_positions
-from tests.stand_ins import FlakyRunner, TaskKilled
 
 BY_NAME = pytest.mark.parametrize(
     "how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"]))

@@ -20,6 +20,7 @@ from frazil.commit.actions import RowDelta
 from frazil.errors import CommitStateUnknownException, ValidationException
 from frazil.ops.operation import TableOperation
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
 from tests.builders.examples import sampled
 from tests.builders.frames import ids
@@ -34,7 +35,6 @@ from tests.maintain.compacting import (
 )
 from tests.maintain.support import LATER, add, table_in
 from tests.spark.deleting import take_keys
-from tests.stand_ins import FlakyBackend
 
 BY_NAME = pytest.mark.parametrize(
     "how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"]))

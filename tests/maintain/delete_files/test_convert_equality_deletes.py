@@ -16,6 +16,7 @@ from frazil.arrow.deletes.key_set import SpilledKeys
 from frazil.arrow.read.read_context import ReadOptions
 from frazil.errors import InvalidInput
 from frazil.table.table import Table
+from frazil.testing import FlakyRunner
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
@@ -32,7 +33,6 @@ from tests.maintain.deletes import (
     sum_of,
 )
 from tests.peers.rowsum import rowsum
-from tests.stand_ins import FlakyRunner
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 LINEAGE = ("_row_id", "_last_updated_sequence_number")

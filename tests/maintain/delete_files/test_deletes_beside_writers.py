@@ -21,6 +21,7 @@ from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, ValidationException
 from frazil.maintain.position_deletes import convert_equality
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend, FlakyStorage
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import leftovers
 from tests.maintain.deletes import (
@@ -33,7 +34,6 @@ from tests.maintain.deletes import (
     rows,
     while_committing,
 )
-from tests.stand_ins import FlakyBackend, FlakyStorage
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 Other = Callable[[Table], Any]

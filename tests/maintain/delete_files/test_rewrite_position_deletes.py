@@ -16,6 +16,7 @@ from frazil.commit.actions import Append, RewriteFiles
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput
 from frazil.spec.manifest import DataFile
+from frazil.testing import FlakyRunner
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
@@ -32,7 +33,6 @@ from tests.maintain.deletes import (
     sum_of,
 )
 from tests.peers.rowsum import rowsum
-from tests.stand_ins import FlakyRunner
 
 ALL = {"rewrite-all": "true"}
 PACKED = {"write__delete__granularity": "partition"}

@@ -589,7 +589,7 @@ def test_an_abort_of_a_failed_batch_removes_its_files_and_a_replay_has_others(ta
 
 def test_a_commit_of_the_data_source_with_an_unknown_outcome_keeps_its_files(table, monkeypatch):
     from frazil.errors import CommitStateUnknownException
-    from tests.stand_ins import FlakyBackend
+    from frazil.testing import FlakyBackend
 
     message = written(table, monkeypatch, (1, "a", 1))
     flaky, writer = (

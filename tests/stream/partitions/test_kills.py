@@ -13,8 +13,8 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_rows import write
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
+from frazil.testing import FlakyBackend, FlakyStorage
 from tests.commit.row_changes import context_of
-from tests.stand_ins import FlakyBackend, FlakyStorage
 from tests.stream.partitions.support import KIND, Killed, rows, stream
 
 IDS = list(range(6))

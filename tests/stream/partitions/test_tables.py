@@ -21,7 +21,7 @@ from frazil.stream.partitions.state import Pending, property_name, state_of
 from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table.catalog import Catalog
-from tests.stand_ins import FlakyBackend, ServerBackend
+from frazil.testing import FlakyBackend, ServerBackend
 from tests.stream.partitions.support import (
     DAY,
     DELAY,

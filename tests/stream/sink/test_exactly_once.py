@@ -21,8 +21,8 @@ from frazil.spec.updates import RemoveSnapshots, SetProperties
 from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.options import MODES
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend
 from tests.forked import started
-from tests.stand_ins import FlakyBackend
 from tests.stream.sink.streams import (
     QUERY,
     contents,

@@ -25,8 +25,8 @@ from frazil.errors import (
 from frazil.stream.sink.many_tables import ManyTablesSink, many_options
 from frazil.table.catalog import Catalog
 from frazil.table.stream_tables import StreamTables, creation_arguments
+from frazil.testing import FlakyBackend
 from tests.forked import started
-from tests.stand_ins import FlakyBackend
 from tests.stream.sink.arrow_split import ArrowSplit
 from tests.stream.sink.streams import QUERY, data_files, held, known_files
 

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.errors import InvalidInput
 from frazil.stream.sink.options import sink_options
-from tests.stand_ins import FlakyBackend
+from frazil.testing import FlakyBackend
 from tests.stream.sink.streams import data_files, held, known_files, make_table, rows_of, sink_of
 from tests.stream.sink.test_many_tables import catalog_at, sink_on, split
 

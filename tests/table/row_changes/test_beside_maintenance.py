@@ -23,8 +23,8 @@ from frazil.catalog import Catalog
 from frazil.errors import CommitFailedException, ValidationException
 from frazil.expr.nodes import EqualTo
 from frazil.table.table import Table
+from frazil.testing import FlakyBackend
 from tests.builders.frames import IdPV, frame_of, id_p_v
-from tests.stand_ins import FlakyBackend
 
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 VERSIONS = pytest.mark.parametrize("version", [2, 3])

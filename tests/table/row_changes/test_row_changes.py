@@ -21,10 +21,10 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.ops.operation import METRICS
+from frazil.testing import FlakyRunner, TaskKilled
 from tests.builders.catalogs import catalog_of
 from tests.builders.files_on_disk import data_files_below, known_files
 from tests.builders.frames import ids
-from tests.stand_ins import FlakyRunner, TaskKilled
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"
