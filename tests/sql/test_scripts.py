@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import frazil
-from frazil.errors import EvaluationError
+from frazil.errors import EvaluationError, FrazilError
 from frazil.spark.host.jvm import implementing
 from tests.sql.statements_on_spark import lake_of
 
@@ -93,6 +93,15 @@ def test_an_error_of_a_script_is_the_error_that_was_raised(lake):
     with pytest.raises(EvaluationError, match="cannot be cast|overflow|out of range"):
         lake.sql("BEGIN UPDATE lake.db.t SET v = CAST(s AS INT) WHERE id = 1; END")
     assert len(lake.rows()) == 4
+
+
+@pytest.mark.versions
+def test_an_error_that_spark_has_no_condition_for_is_raised_and_handled(lake):
+    insert = "INSERT INTO lake.db.t.branch_nope (id) VALUES (7)"
+    with pytest.raises(FrazilError, match="nope"):
+        lake.sql(f"BEGIN {insert}; END").collect()
+    caught = "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SELECT 'caught'; END"
+    assert lake.sql(f"BEGIN {caught}; {insert}; END").collect() == [("caught",)]
 
 
 @pytest.mark.versions

@@ -51,6 +51,11 @@ CONDITIONS: dict[type[FrazilError], str] = {
 """Spark's conditions, by the errors of Frazil that they are for."""
 
 
+_OTHERS = "USER_RAISED_EXCEPTION"
+"""The condition in the JVM of errors that Spark has none for: a script looks for its handlers by the
+condition, and fails itself where there is none."""
+
+
 class Thrown(Py4JJavaError):  # type: ignore[misc]
     """Carry an exception of Java that a call from the JVM ends with."""
 
@@ -122,7 +127,7 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
         return Thrown(java.UnsupportedOperationException(message))
     if isinstance(error, InvalidInput):
         return Thrown(java.IllegalArgumentException(message))
-    return Thrown(_spark_error(jvm, message, None))
+    return Thrown(_spark_error(jvm, message, _OTHERS))
 
 
 def condition_of(error: BaseException) -> str | None:
@@ -137,7 +142,7 @@ def condition_of(error: BaseException) -> str | None:
     return None if condition is None else str(condition)
 
 
-def _spark_error(jvm: Jvm, message: str, condition: str | None) -> JavaObject:
+def _spark_error(jvm: Jvm, message: str, condition: str) -> JavaObject:
     """Make a SparkRuntimeException with words of Frazil's: the constructor that takes a text as it
     is, which Spark keeps to itself. A client of Spark Connect gets an error of a class that it knows.
     Where this Spark is built otherwise it is a RuntimeException."""
