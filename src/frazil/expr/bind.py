@@ -71,6 +71,7 @@ _OPS: dict[type, tuple[str, bool]] = {
     n.EqualTo: ("eq", False), n.NotEqualTo: ("eq", True), n.LessThan: ("lt", False), n.LessThanOrEqual: ("le", False),
     n.GreaterThan: ("gt", False), n.GreaterThanOrEqual: ("ge", False), n.NullSafeEqualTo: ("nseq", False),
 }  # fmt: skip
+_BYTES = (BinaryType, FixedType)
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "nseq": "nseq"}
 
 # Spark calls these functions without parentheses, unless a column has the name.
@@ -270,11 +271,10 @@ class _Binder:
             return BoundLiteral(term.value, type_) if isinstance(term, BoundLiteral) else term
         if not castable(term.type, type_):
             raise InvalidInput(f"Cannot cast {_shown(term)} of type {term.type} to {type_}.")
-        if isinstance(type_, StringType) and isinstance(
-            term.type, (*FLOATS, BinaryType, FixedType)
-        ):
+        has_digits = isinstance(type_, StringType | DecimalType) and isinstance(term.type, FLOATS)
+        if has_digits or isinstance(type_, StringType) and isinstance(term.type, _BYTES):
             # Java 19 writes other digits than Java 17; Spark's texts may hold bytes that are no UTF-8
-            self.leave_to_spark(f"a cast of {term.type} to string")
+            self.leave_to_spark(f"a cast of {term.type} to {type_}")
         return fold(BoundCast(term, type_, self.zone, attempt))
 
     def leave_to_spark(self, what: str) -> None:

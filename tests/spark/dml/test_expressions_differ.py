@@ -44,6 +44,9 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
 RAISES = "raises"
+TRIED = ("n1", "n2", "n3", "p1", "p2", "2026-11-29 7f4c36f63cfc57952ebd03c5c2a096911f34ca80")
+"""Seeds of which the short form draws one by date and commit, so that a run fails by what has changed
+and not by what nobody has looked at yet, which the long form finds."""
 ROWS, BATCH = 10, 100
 _D = Decimal
 _INSTANTS = [
@@ -332,7 +335,10 @@ def _commit() -> str:
 
 @pytest.mark.parametrize("pairs", [2_000, pytest.param(50_000, marks=pytest.mark.soak)])
 def test_an_expression_gives_in_each_row_what_spark_gives(session, pairs):
-    seed = os.environ.get("FRAZIL_EXPRESSIONS_SEED", f"{dt.date.today()} {_commit()}")
+    seed = f"{dt.date.today()} {_commit()}"
+    if pairs == 2_000:
+        seed = random.Random(seed).choice(TRIED)
+    seed = os.environ.get("FRAZIL_EXPRESSIONS_SEED", seed)
     print(f"FRAZIL_EXPRESSIONS_SEED={seed!r}")
     pairs = int(os.environ.get("FRAZIL_EXPRESSIONS", pairs))
     assert "\n".join(differences(session, seed, pairs)) == ""
