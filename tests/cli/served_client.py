@@ -156,7 +156,7 @@ def errors_have_conditions_and_no_trace() -> None:
     cases: list[tuple[Callable[[], object], str | None, str]] = [
         (lambda: _SPARK.table("lake.db.none").collect(), "TABLE_OR_VIEW_NOT_FOUND", "none"),
         (lambda: _SPARK.read.format("iceberg").load("lake.db.none").schema, "TABLE_OR_VIEW_NOT_FOUND", "none"),
-        (lambda: _SPARK.sql(f"SELECT * FROM {name} VERSION AS OF 'nope'").collect(), None, "nope"),
+        (lambda: _SPARK.sql(f"SELECT * FROM {name} VERSION AS OF 'nope'").collect(), "USER_RAISED_EXCEPTION", "nope"),
         (lambda: _SPARK.sql(f"INSERT INTO {name}.files VALUES (1)"), None, "only tables and branches"),
         (lambda: _SPARK.sql(f"ALTER TABLE {name} CREATE BRANCH 1"), "PARSE_SYNTAX_ERROR", "expected a name"),
         (lambda: _SPARK.sql(f"{twice} WHEN MATCHED THEN UPDATE SET s = 'b'"), "MERGE_CARDINALITY_VIOLATION", "id = 1"),
