@@ -56,7 +56,7 @@ def runs(door: str) -> list[Any]:
                 marks = [pytest.mark.drawn]
                 if door in LONG or (kind, run) != tried or chance // 100 % one_of:
                     marks.append(pytest.mark.soak)
-                elif chance // 10 % 10 == 0:
+                elif door == "sql" and chance // 10 % 10 == 0:
                     marks.append(pytest.mark.versions)
                 name = "-".join([file, case.name, kind, *([str(run)] if run else [])])
                 play = {"file": file, "number": number, "kind": kind, "run": run}

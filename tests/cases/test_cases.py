@@ -12,7 +12,7 @@ from tests.cases.drawn import runs
 from tests.cases.form import cases_of
 from tests.cases.play import QUICK, Refused, Wrong, play, settings_of
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.spark  # and `drawn.runs` gives some pytest.mark.versions
 
 
 @pytest.fixture(scope="module")
