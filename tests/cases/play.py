@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any, Protocol
 
+from tests.cases import metadata_files
 from tests.cases.form import Case, Record, is_of, letters, says, shown
 
 CLASSES = {
@@ -26,6 +25,11 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.scripting.enabled": "true",
+}
+DESCRIBED: Mapping[str, Callable[[dict[str, Any]], list[str]]] = {
+    "schema": metadata_files.columns_of,
+    "spec": lambda known: [*map(" ".join, metadata_files.spec_of(known))],
+    "order": lambda known: [*map(" ".join, metadata_files.order_of(known))],
 }
 _numbers = itertools.count()
 
@@ -61,25 +65,26 @@ class Place:
     names: dict[str, str] = field(default_factory=dict)
 
     def text(self, template: str) -> str:
-        ns = f"{self.catalog}.{self.namespace}"
-        known = {
-            "t": f"{ns}.t",
-            "ns": ns,
-            "db": self.namespace,
-            "c": self.catalog,
-            "dir": str(self.directory),
-        }
+        known = names_in(self.catalog, self.namespace, self.directory)
         named = {key: Template(v).safe_substitute(known) for key, v in self.names.items()}
         return Template(template).safe_substitute(known | named)
 
 
-def name_of(kind: str) -> str:
-    return "spark_catalog" if kind == "session" else f"cases_{kind}"
+def names_in(catalog: str, namespace: str, directory: Path) -> dict[str, str]:
+    """Return what `$t` and the like stand for in a namespace of one case."""
+    ns = f"{catalog}.{namespace}"
+    return {"t": f"{ns}.t", "ns": ns, "db": namespace, "c": catalog, "dir": str(directory)}
 
 
-def settings_of(kind: str, folder: Path, java: bool = False) -> dict[str, str]:
+def name_of(kind: str, of: str = "cases") -> str:
+    return "spark_catalog" if kind == "session" else f"{of}_{kind}"
+
+
+def settings_of(
+    kind: str, folder: Path, java: bool = False, *, of: str = "cases"
+) -> dict[str, str]:
     """Return the settings of a catalog of a kind: `sql` on SQLite, `path` Java's Hadoop catalog,
-    `session` as spark_catalog, over SQLite.
+    `session` as spark_catalog, over SQLite. `of`: who tries them, in its name.
     """
     settings = {"": CLASSES[kind], ".type": "hadoop", ".warehouse": f"{folder}/{kind}"}
     settings |= {".cache-enabled": "false"} if java else {}
@@ -87,7 +92,7 @@ def settings_of(kind: str, folder: Path, java: bool = False) -> dict[str, str]:
         uri = "jdbc:sqlite:" if java else "sqlite:///"
         jdbc = {".uri": f"{uri}{folder}/{kind}.db", ".jdbc.schema-version": "V1"}
         settings |= {".type": "jdbc"} | jdbc
-    return {f"spark.sql.catalog.{name_of(kind)}{key}": v for key, v in settings.items()}
+    return {f"spark.sql.catalog.{name_of(kind, of)}{key}": v for key, v in settings.items()}
 
 
 @contextmanager
@@ -100,10 +105,15 @@ def place(door: Door, kind: str, folder: Path, names: Mapping[str, str]) -> Iter
     try:
         yield Place(name_of(kind), namespace, directory, dict(names))
     finally:
-        # Spark 4.1 fails at SHOW CURRENT NAMESPACE while anything is cached, whoever cached it.
-        door.spark.catalog.clearCache()
-        door.spark.catalog.setCurrentCatalog("spark_catalog")
-        door.spark.catalog.setCurrentDatabase("default")
+        leave(door.spark)
+
+
+def leave(spark: Any) -> None:
+    """Let no catalog of a case be the current one of a session."""
+    # Spark 4.1 fails at SHOW CURRENT NAMESPACE while anything is cached, whoever cached it.
+    spark.catalog.clearCache()
+    spark.catalog.setCurrentCatalog("spark_catalog")
+    spark.catalog.setCurrentDatabase("default")
 
 
 def play(case: Case, door: Door, kind: str, folder: Path, run: int = 0) -> None:
@@ -168,7 +178,9 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             for key, value in (pair.split("=") for pair in " ".join(wanted).split()):
                 assert str(counted[key]) == value, f"{key} is {counted[key]}, not {value}"
         case ("schema" | "spec" | "order") as kind, [table]:
-            lines = DESCRIBED[kind](_metadata(door, table))
+            rows = door.run(f"SELECT file FROM {table}.metadata_log_entries")
+            path = metadata_files.newest(row[0] for row in rows)
+            lines = DESCRIBED[kind](metadata_files.read(path))
             assert lines == expected, f"{lines} != {expected}"
         case _:
             raise ValueError(f"no record: {record.kind} {record.rest}")
@@ -192,81 +204,3 @@ def _fails(door: Door, text: str, pattern: str) -> None:
         raise AssertionError(f"no error, but {rows}")
     assert says(pattern, message), f"{pattern!r} is not in {message[:1500]}"
     assert "Traceback" not in message, message[:1500]
-
-
-# What a metadata file says
-# --------------------------------------------------------------------------------------------------
-
-
-def _metadata(door: Door, table: str) -> dict[str, Any]:
-    rows = door.run(f"SELECT file FROM {table}.metadata_log_entries")
-    path = max((row[0] for row in rows), key=_version)
-    raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
-    return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
-
-
-def _version(path: str) -> int:
-    found = re.match(r"v?(\d+)", path.rpartition("/")[2])
-    return int(found[1]) if found else 0
-
-
-def _schema(known: dict[str, Any]) -> dict[str, Any]:
-    (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
-    return dict(schema)
-
-
-def _columns(known: dict[str, Any]) -> list[str]:
-    """Return the current columns, such as "1 id long not null 'the key'", with their ids."""
-    return [_column(f) for f in _schema(known)["fields"]]
-
-
-def _column(field: dict[str, Any]) -> str:
-    told = f"{field['id']} {field['name']} {_type(field['type'])}"
-    told += " not null" if field["required"] else ""
-    return told + (f" {field['doc']!r}" if "doc" in field else "")
-
-
-def _type(node: Any) -> str:
-    match node:
-        case {"type": "struct"}:
-            return f"struct<{', '.join(map(_column, node['fields']))}>"
-        case {"type": "list"}:
-            return f"list<{node['element-id']} {_type(node['element'])}>"
-        case {"type": "map"}:
-            key, value = (f"{node[f'{part}-id']} {_type(node[part])}" for part in ("key", "value"))
-            return f"map<{key}, {value}>"
-    return str(node)
-
-
-def _names(node: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
-    """Give the names of columns by field id, those inside others with dots."""
-    if not isinstance(node, dict):
-        return
-    for f in node.get("fields", ()):
-        yield f["id"], prefix + f["name"]
-        yield from _names(f["type"], f"{prefix}{f['name']}.")
-    for part in ("element", "key", "value"):
-        if f"{part}-id" in node:
-            yield node[f"{part}-id"], prefix + part
-            yield from _names(node[part], f"{prefix}{part}.")
-
-
-def _spec(known: dict[str, Any]) -> list[str]:
-    """Return the current partition fields: column, transform, name."""
-    columns = dict(_names(_schema(known)))
-    (spec,) = [s for s in known["partition-specs"] if s["spec-id"] == known["default-spec-id"]]
-    fields = spec["fields"]
-    return [f"{columns[f['source-id']]} {f['transform']} {f['name']}" for f in fields]
-
-
-def _order(known: dict[str, Any]) -> list[str]:
-    """Return the current write order: column, transform, direction, order of nulls."""
-    columns, default = dict(_names(_schema(known))), known["default-sort-order-id"]
-    (order,) = [o for o in known["sort-orders"] if o["order-id"] == default]
-    return [
-        f"{columns[f['source-id']]} {f['transform']} {f['direction']} {f['null-order']}"
-        for f in order["fields"]
-    ]
-
-
-DESCRIBED = {"schema": _columns, "spec": _spec, "order": _order}

@@ -30,7 +30,6 @@ Java Iceberg itself, which tells whether a case states a fact.
 from __future__ import annotations
 
 import copy
-import gzip
 import itertools
 import json
 import re
@@ -43,21 +42,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from tests.cases import metadata_files
+from tests.cases.doors import plain
+from tests.cases.play import QUICK, leave, name_of, names_in, settings_of
+
 HERE = Path(__file__).parent
 METHODS: dict[str, list[str]] = json.loads((HERE / "methods.json").read_text())
 CASES: list[Case] = []
 NOT_SQL: dict[str, str] = {}
-CLASSES = {
-    "sql": "org.apache.iceberg.spark.SparkCatalog",
-    "path": "org.apache.iceberg.spark.SparkCatalog",
-    "session": "org.apache.iceberg.spark.SparkSessionCatalog",
-}
-# for tables of a few rows, planning and compiling cost more than they save
-QUICK = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 SETTINGS: dict[str, dict[str, str]] = {}  # of the catalogs that are configured
 _numbers = itertools.count()
 
@@ -96,17 +88,6 @@ def not_sql(java_class: str, reason: str, *methods: str) -> None:
     NOT_SQL.update({f"{java_class}.{method}": reason for method in methods})
 
 
-def plain(value: Any) -> Any:
-    """Turn rows into tuples, all the way down."""
-    if isinstance(value, tuple):
-        return tuple(plain(v) for v in value)
-    if isinstance(value, list):
-        return [plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    return bytes(value) if isinstance(value, bytearray) else value
-
-
 @dataclass
 class Place:
     """A namespace of one case in a catalog of a session."""
@@ -120,11 +101,7 @@ class Place:
     settings: Mapping[str, str] = field(default_factory=dict)  # of the catalog
 
     def text(self, template: str, **values: Any) -> str:
-        ns = f"{self.catalog}.{self.namespace}"
-        known = {
-            "t": f"{ns}.t", "ns": ns, "db": self.namespace, "c": self.catalog,
-            "dir": str(self.directory),
-        }  # fmt: skip
+        known = names_in(self.catalog, self.namespace, self.directory)
         return Template(template).safe_substitute(known | self.names | values)
 
     def sql(self, *templates: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -209,8 +186,7 @@ class Place:
     def metadata(self, name: str = "$t") -> dict[str, Any]:
         """Read the table's newest metadata file."""
         query = f"SELECT file FROM {name}.metadata_log_entries ORDER BY timestamp DESC, latest_sequence_number DESC"
-        path = max((r[0] for r in self.sql(query)), key=_version)
-        return _json(path)
+        return metadata_files.read(metadata_files.newest(r[0] for r in self.sql(query)))
 
     def view(self, name: str) -> dict[str, Any]:
         """Read a view's newest metadata file, which the catalog's database names."""
@@ -218,7 +194,7 @@ class Place:
         query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?"
         with closing(sqlite3.connect("/" + database.lstrip("/"))) as connection:
             ((path,),) = connection.execute(query, (self.namespace, name)).fetchall()
-        return _json(path)
+        return metadata_files.read(path)
 
     def snapshots(self, name: str = "$t") -> list[int]:
         """Return the ids of all snapshots in the order of their commits."""
@@ -240,15 +216,11 @@ class Place:
 
     def fields(self, name: str = "$t") -> dict[int, str]:
         """Return the names of the columns by field id, those inside structs with dots."""
-        known = self.metadata(name)
-        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
-        return dict(_named(schema, ""))
+        return metadata_files.names_of(self.metadata(name))
 
     def columns(self, name: str = "$t") -> list[str]:
         """Return the current columns, such as "1 id long not null 'the key'", with their ids."""
-        known = self.metadata(name)
-        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
-        return [_column(f) for f in schema["fields"]]
+        return metadata_files.columns_of(self.metadata(name))
 
     def register(
         self,
@@ -316,7 +288,7 @@ class Place:
         known = self.metadata()
         column = {"id": known["last-column-id"] + 1, "name": name, "type": kind, "required": False}
         known["last-column-id"] += 1
-        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
+        schema = metadata_files.schema_of(known)
         column |= {"initial-default": default, "write-default": default}
         schema_id = max(s["schema-id"] for s in known["schemas"]) + 1
         added = copy.deepcopy(schema | {"schema-id": schema_id})
@@ -328,60 +300,11 @@ class Place:
 
     def spec(self, name: str = "$t") -> list[tuple[str, str, str]]:
         """Return the current partition fields: column, transform, name."""
-        known, columns = self.metadata(name), self.fields(name)
-        (spec,) = [s for s in known["partition-specs"] if s["spec-id"] == known["default-spec-id"]]
-        return [(columns[f["source-id"]], f["transform"], f["name"]) for f in spec["fields"]]
+        return metadata_files.spec_of(self.metadata(name))
 
     def order(self, name: str = "$t") -> list[tuple[str, str, str, str]]:
         """Return the current write order: column, transform, direction, order of nulls."""
-        known, columns = self.metadata(name), self.fields(name)
-        (order,) = [
-            o for o in known["sort-orders"] if o["order-id"] == known["default-sort-order-id"]
-        ]
-        return [
-            (columns[f["source-id"]], f["transform"], f["direction"], f["null-order"])
-            for f in order["fields"]
-        ]
-
-
-def _json(path: str) -> dict[str, Any]:
-    raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
-    return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
-
-
-def _version(path: str) -> int:
-    found = re.match(r"v?(\d+)", path.rpartition("/")[2])
-    return int(found[1]) if found else 0
-
-
-def _column(field: dict[str, Any]) -> str:
-    told = f"{field['id']} {field['name']} {_type(field['type'])}"
-    told += " not null" if field["required"] else ""
-    return told + (f" {field['doc']!r}" if "doc" in field else "")
-
-
-def _type(node: Any) -> str:
-    match node:
-        case {"type": "struct"}:
-            return f"struct<{', '.join(map(_column, node['fields']))}>"
-        case {"type": "list"}:
-            return f"list<{node['element-id']} {_type(node['element'])}>"
-        case {"type": "map"}:
-            key, value = (f"{node[f'{part}-id']} {_type(node[part])}" for part in ("key", "value"))
-            return f"map<{key}, {value}>"
-    return str(node)
-
-
-def _named(node: Any, prefix: str) -> Iterator[tuple[int, str]]:
-    if not isinstance(node, dict):
-        return
-    for f in node.get("fields", ()):
-        yield f["id"], prefix + f["name"]
-        yield from _named(f["type"], f"{prefix}{f['name']}.")
-    for part in ("element", "key", "value"):
-        if f"{part}-id" in node:
-            yield node[f"{part}-id"], prefix + part
-            yield from _named(node[part], f"{prefix}{part}.")
+        return metadata_files.order_of(self.metadata(name))
 
 
 @contextmanager
@@ -390,48 +313,35 @@ def catalogs(spark: Any, folder: Path, java: bool = False) -> Iterator[dict[str,
     sessions = {"sql": spark, "path": spark, "session": spark.newSession()}
     SETTINGS.clear()
     for kind, session in sessions.items():
-        prefix = f"spark.sql.catalog.{name_of(kind)}"
-        settings = {"": CLASSES[kind], ".type": "hadoop", ".warehouse": f"{folder}/{kind}"}
-        settings |= {".cache-enabled": "false"} if java else {}
-        if kind != "path":
-            uri = "jdbc:sqlite:" if java else "sqlite:///"
-            settings |= {
-                ".type": "jdbc",
-                ".uri": f"{uri}{folder}/{kind}.db",
-                ".jdbc.schema-version": "V1",
-            }
-        for key, value in settings.items():
-            session.conf.set(prefix + key, value)
-        SETTINGS[kind] = {key[1:]: value for key, value in settings.items() if key}
-        for key, value in QUICK.items():
+        settings = settings_of(kind, folder, java, of="topics")
+        for key, value in (settings | QUICK).items():
             session.conf.set(key, value)
+        prefix = f"spark.sql.catalog.{name_of(kind, 'topics')}."
+        SETTINGS[kind] = {
+            key.removeprefix(prefix): value
+            for key, value in settings.items()
+            if key.startswith(prefix)
+        }
     try:
         yield sessions
     finally:
         for key in settings:  # the last one's, of `spark_catalog`
-            sessions["session"].conf.unset(prefix + key)
+            sessions["session"].conf.unset(key)
         for session, key in itertools.product(sessions.values(), QUICK):
             session.conf.unset(key)
-
-
-def name_of(kind: str) -> str:
-    return "spark_catalog" if kind == "session" else f"topics_{kind}"
 
 
 @contextmanager
 def place(sessions: dict[str, Any], kind: str, folder: Path, each: Any) -> Iterator[Place]:
     """Make a namespace for one case; afterwards no catalog of ours is the current one."""
-    spark, catalog, namespace = sessions[kind], name_of(kind), f"n{next(_numbers)}"
+    spark, catalog, namespace = sessions[kind], name_of(kind, "topics"), f"n{next(_numbers)}"
     directory = folder / "files" / namespace
     directory.mkdir(parents=True)
     spark.sql(f"CREATE NAMESPACE {catalog}.{namespace}")
     try:
         yield Place(spark, catalog, namespace, directory, each, settings=SETTINGS[kind])
     finally:
-        # Spark 4.1 fails at SHOW CURRENT NAMESPACE while anything is cached, whoever cached it.
-        spark.catalog.clearCache()
-        spark.catalog.setCurrentCatalog("spark_catalog")
-        spark.catalog.setCurrentDatabase("default")
+        leave(spark)
 
 
 def load_cases() -> list[Case]:

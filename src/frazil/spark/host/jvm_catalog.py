@@ -17,7 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from py4j.java_collections import JavaArray
@@ -53,7 +53,6 @@ INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
-_MOST_TYPES = 256
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _EXTENDED = "ShowTablesExtendedExec"
 _PIPELINES = "pipelines.graph.DatasetManager"
@@ -318,7 +317,9 @@ class CatalogTypes:
             self.array(self._task_metric, ()),
         )
         self._values: dict[Any, Any] = {}
-        self._data_types: dict[str, Any] = {}
+        # a lambda, since py4j's methods have none of a function's attributes
+        from_json = jvm.java_class(f"{SPARK}sql.types.DataType").fromJson
+        self._data_type = lru_cache(256)(lambda text: from_json(text))
         self.no_constraints = self.array(self._constraint, ())
 
     # --- arrays, maps and names
@@ -394,13 +395,7 @@ class CatalogTypes:
 
     def data_type(self, spark: Session, data_type: s.DataType) -> Any:
         """Make a data type of Spark's in the JVM, those of late once."""
-        text = data_type.json()
-        if (parsed := self._data_types.pop(text, None)) is None:
-            parsed = spark._jsparkSession.parseDataType(text)
-        self._data_types[text] = parsed
-        if len(self._data_types) > _MOST_TYPES:
-            del self._data_types[next(iter(self._data_types))]
-        return parsed
+        return self._data_type(data_type.json())
 
     def struct_type(self, spark: Session, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""

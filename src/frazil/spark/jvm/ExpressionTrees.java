@@ -1,5 +1,6 @@
 package frazil.spark.jvm;
 
+import com.fasterxml.jackson.core.io.JsonStringEncoder;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
@@ -231,17 +232,6 @@ public final class ExpressionTrees implements java.util.function.Function {
   }
 
   private static String quoted(String text) {
-    StringBuilder out = new StringBuilder("\"");
-    for (int n = 0; n < text.length(); n++) {
-      char c = text.charAt(n);
-      if (c == '"' || c == '\\') {
-        out.append('\\').append(c);
-      } else if (c < ' ') {
-        out.append(String.format("\\u%04x", new Object[] {Integer.valueOf(c)}));
-      } else {
-        out.append(c);
-      }
-    }
-    return out.append('"').toString();
+    return '"' + new String(JsonStringEncoder.getInstance().quoteAsString(text)) + '"';
   }
 }
