@@ -257,7 +257,14 @@ def by_spark(session: Any, frame: Any, texts: list[str]) -> list[Any]:
 
 def differences(session: Any, seed: str, pairs: int) -> Iterator[str]:
     drawn, nodes, functions = Drawn(seed), set[type](), set[str]()
-    for _ in range(0, pairs, BATCH):
+    grammar = {v for v in vars(n).values() if isinstance(v, type) and issubclass(v, n.Expression)}
+    grammar = {c for c in grammar if c.__name__[0] != "_"} - _NEGATIONS
+    named = {f for f in FUNCTIONS if not f.startswith("system.")}
+    tried = 0
+    # two thousand may miss one of the operators: it goes on until each was drawn
+    while tried < pairs or (pairs >= 2_000 and (grammar - nodes or named - functions)):
+        assert tried < 4 * pairs, (grammar - nodes, named - functions)
+        tried += BATCH
         zone, ansi, rows = drawn.random.choice(ZONES), drawn.random.random() < 0.85, drawn.rows()
         settings = {
             "spark.sql.session.timeZone": zone,
@@ -288,10 +295,6 @@ def differences(session: Any, seed: str, pairs: int) -> Iterator[str]:
                 problem = problem_of(type_, values, theirs, rows)
             if problem is not None:
                 yield f"{text}\n    zone={zone} ansi={ansi}: {problem}"
-    if pairs >= 2000:
-        assert {f for f in FUNCTIONS if not f.startswith("system.")} - functions == set()
-        every = {v for v in vars(n).values() if isinstance(v, type) and issubclass(v, n.Expression)}
-        assert {c for c in every if c.__name__[0] != "_"} - nodes - _NEGATIONS == set()
 
 
 def raises(frame: Any, text: str) -> bool:
