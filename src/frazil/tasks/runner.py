@@ -1,5 +1,5 @@
 """Map a function over groups of files: the `Runner` protocol and its in-process implementation (for
-Spark tasks see `frazil.spark.tasks`).
+Spark tasks, and rows that pass between tasks, see `frazil.spark.tasks`).
 
 A task learns from `current_place` which group and attempt it is. File names carry both, so that
 each attempt of a group has files of its own.
@@ -14,7 +14,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
+
+import pyarrow as pa
 
 from frazil.tasks.in_order import default_workers, map_in_order
 
@@ -68,6 +70,22 @@ class Runner(Protocol):
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
         """Run the work on each group, and yield the results in the order of the groups. Raises the
         error of a group whose work fails."""
+
+
+@runtime_checkable
+class ExchangingRunner(Runner, Protocol):
+    """Run work on groups whose rows pass from tasks to other tasks, on several machines."""
+
+    def exchange(
+        self,
+        divide: Callable[[G], Iterator[tuple[int, pa.RecordBatch]]],
+        groups: Sequence[G],
+        work: Callable[[Iterator[pa.RecordBatch]], R],
+        parts: int,
+    ) -> list[R]:
+        """Divide the rows of each group among parts, work on each part that has rows, and return
+        the results in the order of the parts. A part's batches come in the order of the groups, and
+        in that in which `divide` has yielded them."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from frazil.arrow.write.grouping import by_partition
 from frazil.codec.sorted_numbers import distinct
 from frazil.commit.produce import parent_of
 from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed, sampled
-from frazil.maintain.compact.sorting import SortKeys
+from frazil.maintain.compact.sorting import Sorting, SortKeys
 from frazil.rows.rewrite import HIDDEN_POS, POS
 from frazil.scan.delete_ranges import path_bounds
 from frazil.scan.deletes import DeleteIndex, read_deletes
@@ -47,12 +47,14 @@ _ORDINAL = "\0ordinal"
 @dataclass(frozen=True)
 class RewrittenGroup:
     """Hold a group after its rewrite: its tasks (files, or parts of files) in order, the live rows
-    that each had, and the new files, those of one partition in the order of their rows."""
+    that each had, and the new files, those of one partition in the order of their rows. `sorting`:
+    with the sample of its rows, where it has been taken."""
 
     tasks: tuple[FileScanTask, ...] = field(repr=False)
     counts: tuple[int, ...] = field(repr=False)
     added: tuple[DataFile, ...] = field(repr=False)
     mixed: bool
+    sorting: Sorting | None = None
 
     @property
     def removed(self) -> tuple[DataFile, ...]:
@@ -175,7 +177,9 @@ def _keyed(
         if group.mixed
         else set()
     )
-    sorting = sampled(context, group.tasks) if context.sorting is not None else None
+    sorting = group.sorting
+    if sorting is None and context.sorting is not None:
+        sorting = sampled(context, group.tasks)
     columns = narrowed(
         write.schema, of_spec | (sorting.field_ids if sorting is not None else frozenset())
     )

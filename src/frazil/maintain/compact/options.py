@@ -155,7 +155,7 @@ OPTIONS = OptionTable("option of rewrite_data_files", (
         "`true`: delete files that then apply to no data file are removed."),
     Option("compression-factor", FACTOR, 1.0, "compression",
         "New files are expected to have this share of the size of the old ones.", "estimated from a part of the rows", _SORTS),
-    Option("shuffle-partitions-per-file", POSITIVE, 1, text="It has no effect: rows are sorted without a shuffle.", verbs=_SORTS),
+    Option("shuffle-partitions-per-file", POSITIVE, 1, text="It has no effect: one task writes each file.", verbs=_SORTS),
     Option("var-length-contribution", POSITIVE, 8, "text_bytes",
         "This many bytes of texts and binaries count in a curve.", verbs=_CURVES),
     Option("max-output-size", POSITIVE, _NO_LIMIT, "key_bytes",

@@ -30,6 +30,7 @@ from frazil.maintain.compact.commit import (
 )
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
+from frazil.maintain.compact.ranges import rewrite_by_ranges
 from frazil.maintain.compact.rewrite import (
     CompactContext,
     RewritePiece,
@@ -54,7 +55,7 @@ from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import SortOrder
 from frazil.tasks.attempts import attempts_of, removing_files_on_error
-from frazil.tasks.runner import InProcess
+from frazil.tasks.runner import ExchangingRunner, InProcess
 
 log = logging.getLogger(__name__)
 _SAMPLE_BYTES = 8 << 20
@@ -360,16 +361,26 @@ class _CompactionRun:
         plan, context = self.planned, self.planned.context()
         tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
         pieces: list[RewritePiece] = []
+        by_ranges: dict[int, CompactionOptions] = {}
+        runner = plan.table.runner
+        share = sum(g.bytes for g in groups) / runner.parallelism
         for n, (of_plan, own, options) in enumerate(
             zip(groups, tasks, self._measured(context, groups, tasks), strict=True)
         ):
-            if plan.sorting is not None:
+            if (
+                plan.sorting is not None
+                and isinstance(runner, ExchangingRunner)
+                and not of_plan.mixed
+                and of_plan.bytes > share
+                and options.files_for(of_plan.bytes) > 1
+            ):
+                by_ranges[n] = options
+            elif plan.sorting is not None:
                 pieces.append(RewritePiece(n, own, of_plan.mixed, options.sizes_for(of_plan.bytes)))
             else:
                 pieces += (
                     RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options)
                 )
-        runner = plan.table.runner
         # in process, a task reports the bytes that it has read while it reads
         here = isinstance(runner, InProcess)
         work = (
@@ -384,7 +395,17 @@ class _CompactionRun:
                     done.append(result)
                     if not here:
                         self.shown.advance(sum(t.length for t in piece.tasks))
-            rewritten = _joined(pieces, done)
+            of_group = _joined(pieces, done)
+            for n, options in by_ranges.items():
+                assert isinstance(runner, ExchangingRunner)
+                of_group[n] = rewrite_by_ranges(
+                    runner,
+                    context,
+                    pieces_of(tasks[n], options),
+                    options.sizes_for(groups[n].bytes),
+                )
+                self.shown.advance(groups[n].bytes)
+            rewritten = [of_group[n] for n in sorted(of_group)]
             for group in rewritten:
                 _check(group, plan.table.name)
             attempts_of(context.write, runner).remove_unreported(
@@ -563,12 +584,12 @@ def _sampled(tasks: Sequence[FileScanTask]) -> tuple[FileScanTask, ...]:
     return tuple(tasks[:: max(1, -(-size // _SAMPLE_BYTES))])
 
 
-def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> list[RewrittenGroup]:
-    """Put the pieces of each group together again; the groups and their pieces keep their order."""
+def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> dict[int, RewrittenGroup]:
+    """Put the pieces of each group together again, in their order."""
     results_by_group: dict[int, list[tuple[RewritePiece, Rewritten]]] = {}
     for piece, result in zip(pieces, done, strict=True):
         results_by_group.setdefault(piece.group, []).append((piece, result))
-    return [_together(own) for own in results_by_group.values()]
+    return {n: _together(own) for n, own in results_by_group.items()}
 
 
 def _together(own: Sequence[tuple[RewritePiece, Rewritten]]) -> RewrittenGroup:

@@ -117,9 +117,31 @@ def rewrite_piece(
         added = _write_partition(
             stream, target, () if piece.mixed else piece.tasks[0].file.partition, workers
         )
-    if context.sorting is not None:
-        added = [replace(f, sort_order_id=context.sorting.order_id) for f in added]
-    return Rewritten(piece.group, tuple(added), tuple(counts))
+    return Rewritten(piece.group, _marked(added, context), tuple(counts))
+
+
+def write_sorted(
+    context: CompactContext, partition: tuple[object, ...], batches: Iterable[pa.RecordBatch]
+) -> tuple[DataFile, ...]:
+    """Sort rows of one partition, and write them to one file, or several where they are more than
+    a file may hold. The sorting has the sample that a curve needs.
+    """
+    target, sorting = placed(context.write), context.sorting
+    assert sorting is not None
+    workers = target.workers or default_workers()
+    stream = sorted_batches(
+        batches,
+        SortedGroup(sorting, 0, lambda: sorting),
+        context.sort_memory or _sort_memory(target, workers),
+        workers,
+    )
+    return _marked(_write_partition(stream, target, partition, workers), context)
+
+
+def _marked(added: Iterable[DataFile], context: CompactContext) -> tuple[DataFile, ...]:
+    if context.sorting is None:
+        return tuple(added)
+    return tuple(replace(f, sort_order_id=context.sorting.order_id) for f in added)
 
 
 def _bytes_of(task: FileScanTask, rows: int) -> int:

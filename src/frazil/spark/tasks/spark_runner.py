@@ -16,6 +16,7 @@ Python instead (docs/adr/0033).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
@@ -32,8 +34,9 @@ from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import cancel_jobs_of_client, interruptible
 from frazil.spark.host.jvm import default_parallelism, running_tasks, setting
-from frazil.spark.host.workers import check_shared, check_workers, parallelism
-from frazil.spark.tasks.numbered_groups import jobs_over_groups
+from frazil.spark.host.settings import temporarily
+from frazil.spark.host.workers import check_shared, check_workers, guarded, parallelism
+from frazil.spark.tasks.numbered_groups import jobs_over_groups, over_groups
 from frazil.spark.tasks.this_task import this_task
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
@@ -44,6 +47,9 @@ from frazil.tasks.runner import InProcess, Place, Runner, place
 G = TypeVar("G")
 R = TypeVar("R")
 REPORT = "number long, result binary, retried boolean"
+_DIVIDED = "part int, source long, number long, rows binary"
+_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCHES = 4  # of rows that Spark hands to a Python worker at once
 _FINAL = (InvalidInput, CorruptData)  # errors that a retry cannot help
 
 
@@ -67,12 +73,35 @@ class SparkRunner:
         """Yield the results in the order of the groups. Raises the error of `work` where it is one
         of Frazil's, else Spark's error.
         """
-        check_workers(self.spark)
-        self.repeats = self.repeats or speculates(self.spark)
         for frame, count in jobs_over_groups(
             self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)
         ):
             yield from self._job(frame, count)
+        self._settle()
+
+    def exchange(
+        self,
+        divide: Callable[[G], Iterator[tuple[int, pa.RecordBatch]]],
+        groups: Sequence[G],
+        work: Callable[[Iterator[pa.RecordBatch]], R],
+        parts: int,
+    ) -> list[R]:
+        """Implement `ExchangingRunner.exchange` by Spark's shuffle, for which a batch is one value:
+        the shuffle is compressed, goes to disk where memory is short, and is read again by tasks
+        that are tried once more.
+        """
+        divided = over_groups(
+            self.spark, groups, _DIVIDED, __name__, "divide_on", cloudpickle.dumps(divide)
+        )
+        ordered = divided.repartitionById(parts, "part").sortWithinPartitions("source", "number")
+        task = guarded(__name__, "work_on_part", cloudpickle.dumps(work))
+        frame = ordered.select("part", "rows").mapInArrow(task, REPORT)
+        with temporarily(self.spark, {_RECORDS: str(_BATCHES)}):
+            results = self._job(frame, parts)
+        self._settle()
+        return results
+
+    def _settle(self) -> None:
         if speculates(self.spark):
             # speculative copies that were not needed may write until they are ended, and a little
             # longer
@@ -80,6 +109,8 @@ class SparkRunner:
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
         """Run one job of `count` groups and return their results in order."""
+        check_workers(self.spark)
+        self.repeats = self.repeats or speculates(self.spark)
         try:
             rows = interruptible(self.spark, frame.collect)
         except BaseException as error:
@@ -113,14 +144,48 @@ def work_on(number: int, group: object, payload: bytes) -> Iterator[pa.RecordBat
     """Compute the result of one group in a worker; an error that a retry cannot help is returned as
     the result.
     """
-    task, work = this_task(), cloudpickle.loads(payload)
+    yield _report(number, partial(cloudpickle.loads(payload), group))
+
+
+def divide_on(number: int, group: object, payload: bytes) -> Iterator[pa.RecordBatch]:
+    """Divide the rows of one group in a worker: each batch becomes one value of binary."""
+    with place(Place(number, this_task().attempt, 1)):
+        batches = enumerate(cloudpickle.loads(payload)(group))
+        for n, (part, batch) in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            columns = (pa.array([part], pa.int32()), pa.array([number]), pa.array([n]))
+            value = sink.getvalue()
+            ends = pa.py_buffer(np.array([0, value.size], np.int32))
+            rows = pa.Array.from_buffers(pa.binary(), 1, [None, ends, value])
+            yield pa.record_batch([*columns, rows], ["part", "source", "number", "rows"])
+
+
+def work_on_part(payload: bytes, values: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Compute the result of one part in a worker, as `work_on` does of a group."""
+    work, parts = (
+        cloudpickle.loads(payload),
+        (
+            (part.as_py(), rows)
+            for batch in values
+            for part, rows in zip(batch.column("part"), batch.column("rows"), strict=True)
+        ),
+    )
+    for part, of_part in itertools.groupby(parts, key=lambda value: value[0]):
+        batches = (b for _, rows in of_part for b in pa.ipc.open_stream(rows.as_buffer()))
+        yield _report(part, partial(work, batches))
+
+
+def _report(number: int, work: Callable[[], object]) -> pa.RecordBatch:
+    task = this_task()
     with place(Place(number, task.attempt, 1)):
         try:
-            failed, result = False, work(group)
+            failed, result = False, work()
         except _FINAL as error:
             failed, result = True, error
     pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
-    yield pa.record_batch(
+    return pa.record_batch(
         {"number": pa.array([number]), "result": pickled, "retried": pa.array([task.retried])}
     )
 
