@@ -111,9 +111,12 @@ def the_format_by_names() -> None:
 def streams_of_tables() -> None:
     source, plain, named, counted = _made("source"), _made("plain"), _made("by_name"), _made("n")
 
-    def run(frame: Any, to: str, method: str = "toTable", output: str = "append") -> None:
+    def run(
+        frame: Any, to: str, method: str = "toTable", output: str = "append", **options: str
+    ) -> None:
         folder = f"{_FOLDER}/{to.rpartition('.')[2]}"
         writer = frame.writeStream.option("checkpointLocation", folder).outputMode(output)
+        writer = writer.options(**options)
         if method != "plain":
             writer = writer.format("iceberg")
         writer = writer.trigger(availableNow=True)
@@ -132,6 +135,18 @@ def streams_of_tables() -> None:
     assert _rows(counted) == [(3, "x")]
     run(_SPARK.readStream.table(source), "lake.db.made")
     assert len(_rows("lake.db.made")) == 3
+    keys = _SPARK.readStream.table(source).groupBy("s").agg(F.expr("int(count(*))").alias("id"))
+    upserted = _made("upserted")
+    run(keys, upserted, output="update", **{"write-mode": "upsert", "key-columns": "s"})
+    _SPARK.sql(f"INSERT INTO {source} VALUES (10, 'n')").collect()
+    run(keys, upserted, output="update", **{"write-mode": "upsert", "key-columns": "s"})
+    counts = {
+        r["s"]: r["n"]
+        for r in _SPARK.sql(f"SELECT s, count(*) n FROM {source} GROUP BY s").collect()
+    }
+    assert {s: i for i, s in _rows(upserted)} == counts and len(_rows(upserted)) == len(counts)
+    doubled = _error(lambda: run(keys, _made("doubled"), output="update"))
+    assert "an append would double" in str(doubled), doubled
     text = _error(lambda: _SPARK.readStream.table("lake.db.none").schema)
     assert text.getCondition() == "TABLE_OR_VIEW_NOT_FOUND", text
 

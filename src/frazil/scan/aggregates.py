@@ -4,7 +4,7 @@ manifests keep of files without deletes, so that no file is opened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,49 +20,63 @@ from frazil.spec.types import DateType, IntegerType, LongType, TimestampType, Ti
 
 _EXACT = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 """Types whose bounds writers do not truncate, and that no NaN or -0.0 makes ambiguous."""
+THETA_BLOB = "apache-datasketches-theta-v1"
 Aggregate = tuple[str, int]
 """An aggregate: "count", "min" or "max", and the id of a column."""
 
 
 def from_statistics(
-    plan: Plan, paths: Sequence[str], schema: Schema, asked: Sequence[Aggregate]
-) -> list[int | None] | None:
-    """Return aggregates over planned files to which no deletes apply: counts of values, and least
-    and greatest values as internal values (days, microseconds), None where there is no value.
-    `schema`: the columns with the table's field ids. Returns None where statistics do not tell.
-    Raises the errors of `plan`.
+    plan: Plan, paths: Collection[str], schema: Schema, asked: Iterable[Aggregate]
+) -> dict[Aggregate, int | None]:
+    """Return those of the aggregates over planned files, to which no deletes apply, that statistics
+    tell: counts of values, and least and greatest values as internal values (days, microseconds),
+    None where there is no value. `schema`: the columns with the table's field ids. Raises the
+    errors of `plan`.
     """
     if plan.storage is None or plan.snapshot is None or plan.by_server is not None:
-        return None
-    fields = [schema.by_id.get(field_id) for _, field_id in asked]
-    if not all(
-        f is not None and (kind == "count" or isinstance(f.field_type, _EXACT))
-        for f, (kind, _) in zip(fields, asked, strict=True)
-    ):
-        return None
+        return {}
+    exact = [
+        (kind, field_id)
+        for kind, field_id in asked
+        if (f := schema.by_id.get(field_id)) is not None
+        and (kind == "count" or isinstance(f.field_type, _EXACT))
+    ]
     wanted = pa.array(paths, pa.string())
     tables = [
         entries
         for group in planned_again(plan, plan.row_filter, plan.schema, with_stats=True)
         if len(entries := group.table.filter(pc.is_in(group.table.column("file_path"), wanted)))
     ]
-    if sum(map(len, tables)) != len(paths):
-        return None
-    ids = [field_id for kind, field_id in asked if kind != "count"]
+    if not exact or sum(map(len, tables)) != len(paths):
+        return {}
+    ids = list({field_id for kind, field_id in exact if kind != "count"})
     ranges = [statistics_ranges(t, schema, ids, plan.metadata.snapshots) for t in tables]
-    answers: list[int | None] = []
-    for kind, field_id in asked:
+    answers: dict[Aggregate, int | None] = {}
+    for kind, field_id in exact:
         of_files = [
             _counted(t, field_id) if kind == "count" else _extreme(r, len(t), field_id, kind)
             for t, r in zip(tables, ranges, strict=True)
         ]
-        values = []
-        for of_spec in of_files:
-            if of_spec is None:
-                return None
-            values += of_spec
-        answers.append(_together(kind, values))
+        of_each = [values for values in of_files if values is not None]
+        if len(of_each) == len(of_files):
+            answers[kind, field_id] = _together(kind, [v for values in of_each for v in values])
     return answers
+
+
+def distinct_values(plan: Plan) -> dict[int, int]:
+    """Return how many distinct values columns of the planned snapshot have, by field id, as the
+    sketches of its statistics file tell (`compute_table_stats`; the blobs' property `ndv`)."""
+    if plan.snapshot is None:
+        return {}
+    blobs = (
+        blob
+        for file in plan.metadata.statistics
+        if file.get("snapshot-id") == plan.snapshot.snapshot_id
+        for blob in file.get("blob-metadata", ())
+        if blob.get("type") == THETA_BLOB and len(blob.get("fields", ())) == 1
+    )
+    ndv = {b["fields"][0]: (b.get("properties") or {}).get("ndv", "") for b in blobs}
+    return {i: int(text) for i, text in ndv.items() if text.isdigit()}
 
 
 def _together(kind: str, values: Sequence[int]) -> int | None:

@@ -14,7 +14,7 @@ from frazil.expr.building import from_numpy
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.plan import Plan, plan_manifests
 from frazil.scan.prune import file_outcomes
-from frazil.scan.tasks import PlannedFiles
+from frazil.scan.tasks import WHOLLY, PlannedFiles
 from frazil.spec.schema import Schema
 
 FEW = 16  # files; reading the footers of so few takes no longer than pruning manifests again
@@ -42,6 +42,23 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
         return frozenset(p for t in matching for p in t.column("file_path").to_pylist())
     groups = planned_again(plan, row_filter, schema)
     return frozenset(p for g in groups for p in g.table.column("file_path").to_pylist())
+
+
+def wholly(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
+    """Return the paths of the planned files for all of whose rows this filter is TRUE, where by the
+    partitions it is TRUE for no row of another file; None: they do not tell that. `schema`: the one
+    `row_filter` is bound to, with the table's field ids."""
+    columns = references(row_filter).keys()
+    paths: list[str] = []
+    for group in plan.groups:
+        if not columns <= {f.source_id for f in group.spec.fields}:
+            return None
+        masks = file_outcomes(group.table, row_filter, schema, group.spec, plan.metadata.snapshots)
+        may_match = (masks & 1).astype(bool)
+        if (masks[may_match] != WHOLLY).any():
+            return None
+        paths += group.table.column("file_path").filter(from_numpy(may_match)).to_pylist()
+    return frozenset(paths)
 
 
 def any_may_hold(plan: Plan, row_filter: Bound) -> bool:

@@ -498,3 +498,115 @@ def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catal
     assert told("count(*)", "min(key)", "max(key)")[0] == (201, 1, 199)
     t.delete("true")
     assert told("count(*)", "min(key)")[0] == (0, None)
+
+
+FROM_5 = "day >= DATE'2026-01-06'"
+AT_5 = "at >= TIMESTAMP'2026-01-06 00:00:00Z'"
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "parts, where, told",
+    [
+        (["day"], FROM_5, True),
+        (["day"], f"{FROM_5} and day <> DATE'2026-01-07'", True),
+        (["day"], "year(day) = 2026", True),
+        (["day"], "day is not null", True),
+        (["day"], "day = DATE'2020-01-01'", False),  # no row is left to tell of
+        (["day"], f"{FROM_5} and id > 3", False),
+        (["days(at)"], AT_5, True),
+        (["days(at)"], "at > TIMESTAMP'2026-01-06 00:00:00Z'", False),
+        (["s"], "s like 's01%'", True),
+        (["x"], "x = 0", True),
+        (["bucket(4, id)"], "id = 5", False),
+        (["truncate(10, id)"], "id >= 50", True),
+        (["truncate(10, id)"], "id > 50", False),
+        ([], FROM_5, False),
+    ],
+)
+def test_filters_that_partitions_decide_leave_aggregates_to_statistics(
+    catalog, session, parts, where, told
+):
+    """Where every row of the files that a filter leaves is wanted, Spark applies no filter to rows,
+    and counts, least and greatest values open no file."""
+    t = days(catalog, partition_by=parts)
+    t.append(pa.table({"id": pa.array([None, 7], pa.int64()), "s": [None, "s0"]}))
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    frame = t.to_spark(session).where(where).selectExpr("count(*) n", "min(id) a", "max(id) b")
+    (row,) = frame.collect()
+    ids = t.scan(where).to_arrow()["id"].drop_null().to_pylist()
+    count = t.scan(where).to_arrow().num_rows
+    assert tuple(row) == (count, min(ids, default=None), max(ids, default=None))
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert ("LocalTableScan" in plan) is told
+    rows, read = files_read(t.to_spark(session).where(where).select("id"))
+    assert sorted(r["id"] for r in rows if r["id"] is not None) == sorted(ids)
+    assert read == (len(t.scan(where).plan_files()) if parts else FILES + 1) or not told
+
+
+def test_a_filter_that_partitions_decided_once_holds_for_files_of_later_specs(catalog, session):
+    t = days(catalog, partition_by=["day"])
+    t.update_spec().remove_field("day").commit()
+    t.append(pa.table({"id": [1000], "day": [dt.date(2026, 1, 20)]}))
+    frame = t.to_spark(session).where(FROM_5)
+    assert frame.count() == 151 and frame.where("id < 60").count() == 10
+    t.delete("id = 59")
+    assert t.to_spark(session).where(FROM_5).count() == 150
+
+
+@pytest.mark.versions
+def test_a_limit_reads_as_many_files_as_have_its_rows(catalog, session):
+    t = days(catalog, partition_by=["day"])
+    frame = t.to_spark(session)
+    for limit, files in ((1, 1), (10, 1), (11, 2), (10_000, FILES)):
+        rows, read = files_read(frame.limit(limit))
+        assert (len(rows), read) == (min(limit, 10 * FILES), files)
+    rows, read = files_read(frame.where(FROM_5).limit(11))
+    assert {r["day"] > dt.date(2026, 1, 5) for r in rows} == {True} and read == 2
+    rows, _ = files_read(frame.where("id >= 195").limit(3))
+    assert len(rows) == 3 and min(r["id"] for r in rows) >= 195
+    few = frame.limit(3)
+    assert few.union(frame.limit(12)).count() == 15 and few.join(frame, "id").count() == 3
+    t.delete("id % 10 <> 9")
+    assert t.to_spark(session).limit(15).count() == 15
+    assert t.to_spark(session).where(FROM_5).limit(15).count() == 15
+
+
+@pytest.mark.versions
+def test_the_cost_based_optimizer_learns_what_metadata_tells_of_columns(catalog, session):
+    """Distinct values come from the sketches of `compute_table_stats`, nulls, least and greatest
+    values of whole numbers, dates and times from the bounds of the files that filters leave."""
+    t = days(catalog, partition_by=["day"])
+    t.append(pa.table({"id": [None, 7], "day": [dt.date(2026, 1, 20)] * 2}))
+
+    def stats(frame):
+        found = frame._jdf.queryExecution().optimizedPlan().stats()
+        each = found.attributeStats().toSeq()
+        attributes = [each.apply(n) for n in range(each.size())]
+        get = lambda option: option.get() if option.isDefined() else None
+        columns = {
+            a._1().name(): tuple(
+                map(get, (c.distinctCount(), c.min(), c.max(), c.nullCount())),
+            )
+            for a in attributes
+            for c in [a._2()]
+        }
+        return {n: tuple(v if v is None else int(str(v)) for v in c) for n, c in columns.items()}
+
+    assert stats(t.to_spark(session).select("id", "day")) == {}
+    session.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        first, day_of_5 = 20_454, 20_459
+        assert stats(t.to_spark(session).select("id", "day", "x")) == {
+            "id": (None, 0, 199, 1),
+            "day": (None, first, first + 19, 0),
+            "x": (None, None, None, 2),
+        }
+        t.maintenance.compute_table_stats()
+        found = stats(t.to_spark(session).select("id", "day", "s"))
+        assert found["id"] == (200, 0, 199, 1) and found["day"] == (20, first, first + 19, 0)
+        assert found["s"] == (200, None, None, 2)
+        found = stats(t.to_spark(session).where(FROM_5).select("id", "day"))
+        assert found["day"] == (20, day_of_5, first + 19, 0) and found["id"][1] == 7
+    finally:
+        session.conf.unset("spark.sql.cbo.enabled")

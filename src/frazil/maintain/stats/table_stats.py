@@ -26,6 +26,7 @@ from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_r
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.arguments import names
 from frazil.rows.groups import grouped
+from frazil.scan.aggregates import THETA_BLOB
 from frazil.scan.plan import Plan, plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import Schema
@@ -44,7 +45,6 @@ from frazil.spec.types import (
 from frazil.spec.version import VERSION
 from frazil.storage import metadata_location
 
-THETA_BLOB = "apache-datasketches-theta-v1"
 _NOT_HASHED = (VariantType, GeometryType, GeographyType, UnknownType)
 Sketches = dict[int, ThetaSketch]
 

@@ -336,7 +336,7 @@ class ServedTable(DescribedState):
         """Return what writes the batches of a streaming query, of which each asks for it."""
         if query not in self._streams:
             target = sink_table(self.calls.backend, self.loaded, self._described)
-            output = "append" if insert.where is None else "complete"
+            output = None if insert.where is None else "complete"
             self._streams[query] = batches_of_client(
                 self.spark, target, options, self.branch, output
             )

@@ -16,7 +16,7 @@ from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.interruptible import ended_with_caller
 from frazil.spark.host.jvm import implementing
-from frazil.spark.host.jvm_catalog import INSERTABLE, WRITE, CatalogTypes
+from frazil.spark.host.jvm_catalog import INSERTABLE, STREAMS_CHANGES, WRITE, CatalogTypes
 from frazil.spark.host.jvm_plans import session_frame
 from frazil.spark.host.jvm_sources import TakeBatch, stream_write
 
@@ -29,7 +29,9 @@ Stream = Callable[[Insert], TakeBatch]
 class WriteBuilder(SparkProxy):
     """Note what a write replaces: Spark calls a method for each kind."""
 
-    Java = implementing(WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite")
+    Java = implementing(
+        WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite", STREAMS_CHANGES
+    )
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ from frazil.spark.host.jvm_views import Rule
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
+STREAMS_CHANGES = SPARK + "sql.internal.connector.SupportsStreamingUpdateAsAppend"
 INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()

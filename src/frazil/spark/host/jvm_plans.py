@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
+from pyspark.sql.streaming import StreamingQuery
 
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
@@ -32,9 +33,6 @@ from frazil.spark.host.jvm import (
     no_option,
     scala_seq,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -205,6 +203,21 @@ def batch_watermark_ms(query: StreamingQuery) -> int:
     Raises one of NOT_AS_KNOWN.
     """
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
+
+
+def running_query(spark: Session, query_id: str) -> StreamingQuery | None:
+    """Return a streaming query that runs in any session of the JVM, as that of a server's client;
+    None: none runs by this id. Raises one of NOT_AS_KNOWN."""
+    uuid = spark._jvm.java.util.UUID.fromString(query_id)
+    execution = spark._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
+    if execution is None:
+        return None
+    return StreamingQuery(execution.sparkSession().streams().get(uuid))
+
+
+def sends_changes(query: StreamingQuery) -> bool:
+    """Tell whether a streaming query has the output mode update. Raises one of NOT_AS_KNOWN."""
+    return str(query._jsq.streamingQuery().outputMode()) == "Update"
 
 
 def checkpoint_of(query: StreamingQuery) -> str:

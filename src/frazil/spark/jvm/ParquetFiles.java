@@ -3,7 +3,10 @@ package frazil.spark.jvm;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.BiFunction;
@@ -37,10 +40,12 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.VariantExtraction;
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
@@ -48,6 +53,7 @@ import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitionSpec$;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
@@ -104,10 +110,14 @@ public final class ParquetFiles {
   }
 
   /** Takes what a query needs of the files. */
-  public static final class Builder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters, SupportsPushDownAggregates {
+  public static final class Builder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters, SupportsPushDownAggregates, SupportsPushDownLimit {
     private final Files files;
+    private final Long number = NUMBERS.incrementAndGet(); // by which Python knows the filters again
     private StructType wanted;
     private List filters = new ArrayList();
+    private String left; // rows and number of the files that the filters leave, number of all
+    private boolean holds = true; // every row of those files is one that the filters want
+    private int limit = -1;
     private String asked;
     private Told told;
 
@@ -124,8 +134,27 @@ public final class ParquetFiles {
         Expression filter = (Expression) expressions.apply(n);
         if (filter.deterministic()) { filters.add(filter); }
       }
-      return expressions; // Spark applies every filter to the rows, too
+      plan();
+      holds = holds && filters.size() == expressions.size();
+      return holds ? none() : expressions; // Spark applies filters to the rows, too, unless all rows are wanted
     }
+
+    private void plan() {
+      StringBuilder trees = new StringBuilder();
+      for (int n = 0; n < filters.size(); n++) { trees.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n))); }
+      String answer = (String) files.answers.apply("plan", number + "\n[" + trees + "]");
+      holds = answer.startsWith("holds ");
+      left = answer.substring(answer.indexOf(' ') + 1);
+    }
+
+    // Spark itself ends a query once it has as many rows; the files are read for no more of them.
+    public boolean pushLimit(int rows) {
+      if (!holds) { return false; }
+      limit = rows;
+      return true;
+    }
+
+    public boolean isPartiallyPushed() { return true; }
 
     public Predicate[] pushedFilters() { return new Predicate[0]; }
     public boolean supportCompletePushDown(Aggregation aggregation) { return tell(aggregation) != null; }
@@ -133,7 +162,7 @@ public final class ParquetFiles {
 
     /** Returns the aggregates of all rows, if the files' statistics tell them. */
     private Told tell(Aggregation aggregation) {
-      if (!filters.isEmpty() || aggregation.groupByExpressions().length > 0) { return null; }
+      if (!holds || aggregation.groupByExpressions().length > 0) { return null; }
       AggregateFunc[] functions = aggregation.aggregateExpressions();
       StringBuilder text = new StringBuilder();
       StructType schema = new StructType();
@@ -161,13 +190,18 @@ public final class ParquetFiles {
       }
       if (!text.toString().equals(asked)) {
         asked = text.toString();
-        String values = (String) files.answers.apply("aggregates", asked);
+        String values = (String) files.answers.apply("aggregates", (left == null ? "" : number) + "\n" + asked);
         told = values.isEmpty() ? null : new Told(files, schema, values.split("\n"));
       }
       return told;
     }
 
-    public Scan build() { return told == null ? new FilesScan(files, wanted, filters) : (Scan) told; }
+    public Scan build() {
+      if (told != null) { return told; }
+      if (left == null) { plan(); }
+      if (limit >= 0) { left = (String) files.answers.apply("limit", number + "\n" + limit); }
+      return new FilesScan(files, wanted, filters, holds, number, left + (limit < 0 ? "" : " " + limit));
+    }
   }
 
   /** Is the one row of aggregates that the statistics of files tell. */
@@ -181,9 +215,7 @@ public final class ParquetFiles {
       this.schema = schema;
       this.values = new Object[texts.length];
       for (int n = 0; n < texts.length; n++) {
-        DataType type = schema.fields()[n].dataType();
-        boolean small = type.equals(IntegerType$.MODULE$) || type.equals(DateType$.MODULE$);
-        if (!texts[n].equals("null")) { values[n] = small ? (Object) Integer.valueOf(texts[n]) : (Object) Long.valueOf(texts[n]); }
+        values[n] = number(texts[n], schema.fields()[n].dataType());
       }
     }
 
@@ -200,14 +232,16 @@ public final class ParquetFiles {
     private final List arrived = new ArrayList();
     private final long[] counts; // rows and number of the files that are left, number of all
     private final String filtered;
+    private final String limited;
     private final Filter[] pushed; // what the reader holds against a row group's statistics
     private final Long number; // by which Python knows the filters again
     private NamedReference[] filterable;
     private PartitionReaderFactory factory;
     private Listing listing;
     private ParquetScan parquet;
+    private Map columnStats;
 
-    FilesScan(Files files, StructType wanted, List filters) {
+    FilesScan(Files files, StructType wanted, List filters, boolean holds, Long number, String left) {
       this.files = files;
       List own = Arrays.asList(files.constants.fieldNames());
       StructType columns = new StructType();
@@ -219,20 +253,20 @@ public final class ParquetFiles {
       this.columns = columns;
       this.constants = constants;
       StringBuilder filtered = new StringBuilder();
-      StringBuilder trees = new StringBuilder();
       List pushed = new ArrayList();
       for (int n = 0; n < filters.size(); n++) {
         scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter((Expression) filters.get(n), true);
-        if (filter.isDefined()) { pushed.add(filter.get()); }
-        trees.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n)));
+        // what holds for all rows may be of columns that are not read, which are null to the reader
+        if (filter.isDefined() && !holds) { pushed.add(filter.get()); }
         filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
       }
+      String[] numbers = left.split(" ");
+      this.limited = numbers.length > 3 ? ", PushedLimit: " + numbers[3] : "";
       this.filtered = filtered.toString();
       this.pushed = (Filter[]) pushed.toArray(new Filter[0]);
-      this.number = NUMBERS.incrementAndGet();
-      String[] numbers = ((String) files.answers.apply("plan", number + "\n[" + trees + "]")).split(" ");
-      this.counts = new long[numbers.length];
-      for (int n = 0; n < numbers.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
+      this.number = number;
+      this.counts = new long[3];
+      for (int n = 0; n < counts.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
 
     public StructType readSchema() { return together(columns, constants); }
@@ -240,7 +274,7 @@ public final class ParquetFiles {
     public String description() {
       StringBuilder text = new StringBuilder("Files: ").append(filesRead()).append(" of ").append(counts[2]);
       if (filesRead() < counts[1]) { text.append(" (").append(counts[1] - filesRead()).append(" left out by joins)"); }
-      text.append(", PushedFilters: [").append(filtered).append("], ReadSchema: ").append(readSchema().catalogString());
+      text.append(", PushedFilters: [").append(filtered).append("]").append(limited).append(", ReadSchema: ").append(readSchema().catalogString());
       return text.toString();
     }
 
@@ -272,7 +306,34 @@ public final class ParquetFiles {
       return new Statistics() {
         public OptionalLong sizeInBytes() { return OptionalLong.of(bytes); }
         public OptionalLong numRows() { return OptionalLong.of(rows); }
+        public Map columnStats() { return rows == 0L || !SQLConf$.MODULE$.get().cboEnabled() ? new HashMap() : ofColumns(rows); }
       };
+    }
+
+    // For each column a line: numbers of distinct values and of nulls, the least and the greatest value, "-" for what is not known.
+    private Map ofColumns(long rows) {
+      if (columnStats != null) { return columnStats; }
+      columnStats = new HashMap();
+      String names = String.join("\n", columns.fieldNames());
+      String[] lines = ((String) files.answers.apply("statistics", number + "\n" + names)).split("\n");
+      for (int n = 0; n < columns.size() && lines.length == columns.size(); n++) {
+        String[] told = lines[n].split(" ");
+        final OptionalLong distinct = count(told[0], rows);
+        final OptionalLong nulls = count(told[1], rows);
+        final Optional least = Optional.ofNullable(number(told[2], columns.apply(n).dataType()));
+        final Optional greatest = Optional.ofNullable(number(told[3], columns.apply(n).dataType()));
+        columnStats.put(new FieldReference(oneName(columns.fields()[n].name())), new ColumnStatistics() {
+          public OptionalLong distinctCount() { return distinct; }
+          public OptionalLong nullCount() { return nulls; }
+          public Optional min() { return least; }
+          public Optional max() { return greatest; }
+        });
+      }
+      return columnStats;
+    }
+
+    private static OptionalLong count(String text, long rows) {
+      return text.equals("-") ? OptionalLong.empty() : OptionalLong.of(Math.min(Long.parseLong(text), rows));
     }
 
     public NamedReference[] filterAttributes() {
@@ -317,7 +378,8 @@ public final class ParquetFiles {
     public boolean equals(Object other) {
       if (!(other instanceof FilesScan)) { return false; }
       FilesScan scan = (FilesScan) other;
-      return files.equals(scan.files) && columns.equals(scan.columns) && constants.equals(scan.constants) && filtered.equals(scan.filtered);
+      return files.equals(scan.files) && columns.equals(scan.columns) && constants.equals(scan.constants)
+          && filtered.equals(scan.filtered) && limited.equals(scan.limited);
     }
 
     public int hashCode() { return files.hashCode() * 31 + columns.hashCode(); }
@@ -403,6 +465,13 @@ public final class ParquetFiles {
     public scala.collection.mutable.LinkedHashMap leafFiles() { return new scala.collection.mutable.LinkedHashMap(); }
     public scala.collection.immutable.Map leafDirToChildrenFiles() { return scala.collection.immutable.Map$.MODULE$.empty(); }
     public void refresh() { }
+  }
+
+  // A whole number, day or instant as Spark holds it inside; null for "-".
+  private static Object number(String text, DataType type) {
+    if (text.equals("-")) { return null; }
+    boolean small = type.equals(IntegerType$.MODULE$) || type.equals(DateType$.MODULE$);
+    return small ? (Object) Integer.valueOf(text) : (Object) Long.valueOf(text);
   }
 
   // The columns that files hold, and behind them those that each file has one value of.

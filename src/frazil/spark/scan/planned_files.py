@@ -13,10 +13,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,13 @@ from frazil.spark.scan.pushed_filters import Pushed, filters_of, filters_of_join
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField, StringType
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _LOG = logging.getLogger(__name__)
+DISTINCT = "distinct"
+NamedAggregate: TypeAlias = tuple[str, str]
+"""An aggregate, "count", "min", "max" or `DISTINCT`, and the name of its column; "count" of none
+counts rows."""
 FILE = "__frazil_file_key"
 LOCATION = "__frazil_location"
 CONSTANTS = s.StructType(
@@ -62,13 +69,20 @@ class Prune(Protocol):
         """Return the places of the files that may hold rows for all filters; None: all of them."""
         ...
 
+    def held(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
+        """Return the places of the files all of whose rows match all filters, where no other file
+        has a row that does; None: there may be such a file."""
+        ...
+
     def telling(self, columns: Sequence[str]) -> list[str]:
         """Return those of the columns by whose values files can be left out."""
         ...
 
-    def aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
-        """Return aggregates over all files ("count", "min", "max" of a column), as statistics tell
-        them by internal values; None where they do not."""
+    def aggregates(
+        self, asked: Sequence[NamedAggregate], places: Sequence[int] | None
+    ) -> Mapping[NamedAggregate, int | None]:
+        """Return those of the aggregates over files that metadata tells, by internal values.
+        `places`: of the files; None: all of them."""
         ...
 
 
@@ -78,12 +92,29 @@ class NoPruning:
     def places(self, filters: Sequence[Pushed]) -> None:
         """Return None."""
 
+    def held(self, filters: Sequence[Pushed]) -> None:
+        """Return None."""
+
     def telling(self, columns: Sequence[str]) -> list[str]:
         """Return no column."""
         return []
 
-    def aggregates(self, asked: Sequence[tuple[str, str]]) -> None:
-        """Return None."""
+    def aggregates(
+        self, asked: Sequence[NamedAggregate], places: Sequence[int] | None
+    ) -> Mapping[NamedAggregate, int | None]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True)
+class _Query:
+    """Hold what a query has told of itself. `filters`: by which files are left out when it runs;
+    `places`: of the files that may be read, None: all of them; `holds`: all their rows are wanted,
+    whatever the filters."""
+
+    filters: Sequence[Pushed] = ()
+    places: Sequence[int] | None = None
+    holds: bool = False
 
 
 class FileAnswers:
@@ -106,69 +137,113 @@ class FileAnswers:
         self._rows = np.asarray(rows, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
-        self._pushed: dict[str, list[Pushed]] = {}
+        self._queries: dict[str, _Query] = {}
 
     def apply(self, verb: str, message: str) -> str:
-        """Answer a question: "plan", the rows and number of the files that filters leave and the
-        number of all; "aggregates", a line for each, or nothing where statistics do
-        not tell; "columns", those of the columns given by which a join may filter; "files",
-        four lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
+        """Answer a question: "plan", whether all rows of the files that filters leave are wanted,
+        and the rows and number of these files and the number of all; "limit", the same numbers for
+        files of as many rows at least; "aggregates", a line for each, or nothing where statistics
+        do not tell; "statistics", of each column the numbers of distinct values and of nulls, the
+        least and the greatest value; "columns", those of the columns given by which a join may filter; "files", four
+        lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
         """
+        number, _, asked = message.partition("\n")
+        query = self._queries.get(number, _Query())
         match verb:
             case "plan":
-                number, _, trees = message.partition("\n")
-                self._pushed[number] = filters_of(trees)
-                while len(self._pushed) > _MOST_PUSHED:
-                    self._pushed.pop(next(iter(self._pushed)), None)
-                places = self._places(self._pushed[number])
-                rows = self._rows if places is None else self._rows[places]
-                return f"{rows.sum()} {len(rows)} {len(self._paths)}"
+                query = self._planned(filters_of(asked))
+                self._keep(number, query)
+                return f"{'holds' if query.holds else ''} {self._left(query)}"
+            case "limit":
+                query = replace(query, places=self._of_rows(query.places, int(asked)))
+                self._keep(number, query)
+                return self._left(query)
             case "aggregates":
-                asked = [
-                    (kind, name)
-                    for kind, _, name in (a.partition(" ") for a in message.split("\n"))
-                ]
-                answers = self._aggregates(asked) or ()
-                return "\n".join("null" if answer is None else str(answer) for answer in answers)
+                each = (a.partition(" ") for a in asked.split("\n"))
+                answers = self._aggregates([(kind, name) for kind, _, name in each], query.places)
+                return "\n".join(map(_text, answers or ()))
+            case "statistics":
+                return "\n".join(self._statistics(asked.split("\n"), query))
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
-                number, _, values = message.partition("\n")
-                return self._files([*self._pushed.get(number, ()), *filters_of_joins(values)])
+                return self._files(query, filters_of_joins(asked))
         raise ValueError(verb)
 
-    def _aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
-        if not len(self._paths):
-            return None
-        rows = int(self._rows.sum())
-        if all(one == ("count", "") for one in asked):
-            return [rows] * len(asked)
-        try:
-            of_columns = self._prune.aggregates([one for one in asked if one[1]])
-        except Exception as e:  # the query counts its rows itself
-            _LOG.warning("Statistics tell no aggregates of %s: %s", self._root, e)
-            return None
-        if of_columns is None:
-            return None
-        each = iter(of_columns)
-        return [next(each) if name else rows for _, name in asked]
+    def _planned(self, filters: Sequence[Pushed | None]) -> _Query:
+        prunes = [f for f in filters if f is not None]
+        if len(prunes) < len(filters):
+            return _Query(prunes)
+        held = self._safely(self._prune.held, prunes) if prunes else None
+        return _Query(prunes if held is None else (), held, held is not None or not prunes)
 
-    def _files(self, pushed: Sequence[Pushed]) -> str:
-        places = self._places(pushed)
+    def _keep(self, number: str, query: _Query) -> None:
+        self._queries[number] = query
+        while len(self._queries) > _MOST_PUSHED:
+            self._queries.pop(next(iter(self._queries)), None)
+
+    def _left(self, query: _Query) -> str:
+        places = self._places(query, ())
+        rows = self._rows if places is None else self._rows[places]
+        return f"{rows.sum()} {len(rows)} {len(self._paths)}"
+
+    def _of_rows(self, places: Sequence[int] | None, wanted: int) -> Sequence[int]:
+        """Return the first places of files that have as many rows at least."""
+        chosen = np.arange(len(self._paths)) if places is None else np.asarray(places, np.int64)
+        upto = int(np.searchsorted(np.cumsum(self._rows[chosen]), wanted))
+        return [int(n) for n in chosen[: upto + 1]]
+
+    def _aggregates(
+        self, asked: Sequence[NamedAggregate], places: Sequence[int] | None
+    ) -> list[int | None] | None:
+        rows = int((self._rows if places is None else self._rows[places]).sum())
+        if not rows or all(one == ("count", "") for one in asked):
+            return [rows] * len(asked) if rows else None
+        # where statistics do not tell, the query counts its rows itself
+        named = [one for one in asked if one[1]]
+        answers = {
+            ("count", ""): rows,
+            **(self._safely(self._prune.aggregates, named, places) or {}),
+        }
+        return [answers[one] for one in asked] if answers.keys() >= set(asked) else None
+
+    def _statistics(self, columns: Sequence[str], query: _Query) -> Iterator[str]:
+        places = self._places(query, ())
+        rows = int((self._rows if places is None else self._rows[places]).sum())
+        asked = [(kind, c) for c in columns for kind in (DISTINCT, "count", "min", "max")]
+        answers = self._safely(self._prune.aggregates, asked, places) or {}
+        for c in columns:
+            distinct, count, *ends = (
+                answers.get((k, c)) for k in (DISTINCT, "count", "min", "max")
+            )
+            yield " ".join(map(_text, (distinct, None if count is None else rows - count, *ends)))
+
+    def _files(self, query: _Query, of_joins: Sequence[Pushed]) -> str:
+        places = self._places(query, of_joins)
         return "\n".join(
             f"{self._sizes[n]}\n{self._numbers[n]}\n{self._paths[n]}\n{path_text(self._paths[n])}"
             for n in (range(len(self._paths)) if places is None else places)
         )
 
-    def _places(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
+    def _places(self, query: _Query, of_joins: Sequence[Pushed]) -> Sequence[int] | None:
+        filters = [*query.filters, *of_joins]
+        places = self._safely(self._pruned, filters) if filters else None
+        if places is None or query.places is None:
+            return query.places if places is None else places
+        return sorted(set(places).intersection(query.places))
+
+    def _safely(self, ask: Callable[P, R | None], *asked: P.args, **named: P.kwargs) -> R | None:
+        """Return the answer, or None after an error, such as a manifest that can no longer be read:
+        the query still returns the right rows, from all files."""
         try:
-            places = self._prune.places(filters)
-            return self._at_locations(
-                [f for f in filters if names(f.predicate) == {LOCATION}], places
-            )
-        except Exception as e:  # for example, a manifest that can no longer be read: the query still returns the right rows from all files
-            _LOG.warning("Filters prune no files of %s: %s", self._root, e)
+            return ask(*asked, **named)
+        except Exception as e:
+            _LOG.warning("Metadata leaves out no files of %s: %s", self._root, e)
             return None
+
+    def _pruned(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
+        at_locations = [f for f in filters if names(f.predicate) == {LOCATION}]
+        return self._at_locations(at_locations, self._prune.places(filters))
 
     def _at_locations(
         self, filters: Sequence[Pushed], places: Sequence[int] | None
@@ -193,3 +268,7 @@ class FileAnswers:
     def toString(self) -> str:
         """Return the text that Spark shows."""
         return self.title
+
+
+def _text(number: int | None) -> str:
+    return "-" if number is None else str(number)

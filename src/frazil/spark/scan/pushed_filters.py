@@ -41,15 +41,13 @@ class Pushed:
     zone: str = "UTC"
 
 
-def filters_of(trees: str) -> list[Pushed]:
-    """Return the filters among a JSON list of trees, as `ExpressionTrees.java` writes them, that can
-    be converted; the others prune no files.
-    """
+def filters_of(trees: str) -> list[Pushed | None]:
+    """Return the filters of a JSON list of trees, as `ExpressionTrees.java` writes them, None for
+    each that cannot be converted and prunes no files."""
     try:
-        filters = [_filter_of(tree) for tree in msgspec.json.decode(trees) if tree is not None]
+        return [tree and _filter_of(tree) for tree in msgspec.json.decode(trees)]
     except RecursionError:  # a filter is deeper than Python's stack
-        return []
-    return [f for f in filters if f is not None]
+        return [None]
 
 
 def _filter_of(tree: Tree) -> Pushed | None:

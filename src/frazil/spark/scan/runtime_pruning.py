@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind, conjunction
 from frazil.expr.bound import Bound
-from frazil.scan.aggregates import from_statistics
-from frazil.scan.narrow import FEW, may_hold
+from frazil.scan.aggregates import distinct_values, from_statistics
+from frazil.scan.narrow import FEW, may_hold, wholly
 from frazil.scan.plan import Plan
+from frazil.spark.scan.planned_files import DISTINCT, NamedAggregate
 from frazil.spark.scan.pushed_filters import Pushed
 from frazil.spec.schema import Schema
 
@@ -70,13 +71,33 @@ class PrunedScan:
         files = self.narrowing.may_hold(row_filter, self.schema)
         return None if files is None else [n for n, path in enumerate(self.paths) if path in files]
 
-    def aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
-        """Return aggregates over all files, as their statistics tell them; None where they do not."""
-        ids = {f.name: f.field_id for f in self.schema.fields if f.field_type.is_primitive}
-        if not all(name in ids for _, name in asked):
+    def held(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
+        """Return the places of the files all of whose rows match all filters, where partitions tell
+        that no row of another file does; None: they do not."""
+        try:
+            bound = conjunction([bind(f.predicate, self.schema, zone=f.zone) for f in filters])
+        except FrazilError:
             return None
-        by_id = [(kind, ids[name]) for kind, name in asked]
-        return from_statistics(self.narrowing.plan, self.paths, self.schema, by_id)
+        wanted = wholly(self.narrowing.plan, bound, self.schema)
+        if wanted is None:
+            return None
+        return [n for n, path in enumerate(self.paths) if path in wanted]
+
+    def aggregates(
+        self, asked: Sequence[NamedAggregate], places: Sequence[int] | None
+    ) -> dict[NamedAggregate, int | None]:
+        """Return those of the aggregates over files that metadata tells."""
+        ids = {f.name: f.field_id for f in self.schema.fields if f.field_type.is_primitive}
+        by_id = {(kind, ids[name]): (kind, name) for kind, name in asked if name in ids}
+        plan, paths = self.narrowing.plan, self.paths
+        chosen = paths if places is None else [paths[n] for n in places]
+        answers = from_statistics(plan, chosen, self.schema, [a for a in by_id if a[0] != DISTINCT])
+        ndv = {(DISTINCT, i): count for i, count in distinct_values(plan).items()}
+        return {
+            name: answers.get(a, ndv.get(a))
+            for a, name in by_id.items()
+            if a in answers or a in ndv
+        }
 
     def telling(self, columns: Sequence[str]) -> list[str]:
         """Return those of the columns by whose values files can be left out."""

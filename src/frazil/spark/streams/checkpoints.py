@@ -8,7 +8,7 @@ from frazil.errors import NoSuchFileError
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
-from frazil.spark.host.jvm_plans import checkpoint_of
+from frazil.spark.host.jvm_plans import checkpoint_of, running_query
 from frazil.spark.host.jvm_reads import read_text
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import absolute, join, scheme_of
@@ -19,10 +19,9 @@ def digest_of_batch(spark: Session, query_id: str, batch_id: int) -> str | None:
     """Return the digest of the running batch of a query, whose checkpoint Spark reads; None where
     Spark does not name it.
     """
-    query = spark.streams.get(query_id)
-    if query is None:
-        return None
     try:
+        if (query := running_query(spark, query_id)) is None:
+            return None
         root = checkpoint_of(query)
         return batch_digest(batch_id, lambda path: read_text(spark, f"{root}/{path}"))
     except NOT_AS_KNOWN as error:

@@ -16,7 +16,12 @@ from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
-from frazil.spark.host.jvm_plans import batch_watermark_ms, has_read_all, has_watermark
+from frazil.spark.host.jvm_plans import (
+    batch_watermark_ms,
+    has_read_all,
+    has_watermark,
+    running_query,
+)
 from frazil.stream.partitions.options import PartitionCommitOptions
 
 if TYPE_CHECKING:
@@ -37,14 +42,15 @@ def batch_watermark(spark: Session, query_id: str) -> int | None:
     If the JVM does not give it, the watermark of an earlier batch is returned, which is never ahead
     of the batch's own.
     """
-    query = spark.streams.get(query_id)
-    if query is None:
-        return None
+    query = None
     try:
+        if (query := running_query(spark, query_id)) is None:
+            return None
         return batch_watermark_ms(query) or None
     except NOT_AS_KNOWN as error:
         fall_back("The watermark of a batch", error, "Partitions are committed a batch later.")
-    progress = query.lastProgress
+    query = query or spark.streams.get(query_id)
+    progress = query and query.lastProgress
     text = ((progress or {}).get("eventTime") or {}).get("watermark")
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
 

@@ -34,6 +34,7 @@ from frazil.ops.insert import with_branch
 from frazil.ops.operation import writable
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm_plans import running_query, sends_changes
 from frazil.spark.host.settings import is_case_sensitive, temporarily
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.batch_rows import FrameRows
@@ -159,18 +160,26 @@ def batches_of(
 
 
 def batches_of_client(
-    spark: Session, table: SinkTable, options: Mapping[str, str], branch: str | None, output: str
+    spark: Session,
+    table: SinkTable,
+    options: Mapping[str, str],
+    branch: str | None,
+    output: str | None,
 ) -> Callable[[DataFrame, int], None]:
     """Return what writes the batches of a stream that the JVM starts, as a client of a server asks.
-    What is wrong with the options is raised with the first batch, which tells the rows' columns.
-    Raises InvalidInput without a checkpoint, Unsupported for partition commit."""
+    `output`: Spark's output mode, None: append or update, as the running query says. What is wrong
+    with it and the options is raised with the first batch, which tells the rows' columns. Raises
+    InvalidInput without a checkpoint, Unsupported for partition commit."""
     of_branch = with_branch(options, branch, table.loaded.metadata)
     require_checkpoint(spark, of_branch, f"A stream into table {table.name}")
-    arguments = SinkArguments(options=of_branch, output_mode=output)
     writers: list[BatchWriter] = []
 
     def write(frame: DataFrame, batch_id: int) -> None:
         if not writers:
+            query = running_query(spark, query_id_of(frame.sparkSession))
+            changes = output is None and query is not None and sends_changes(query)
+            mode = output or ("update" if changes else "append")
+            arguments = SinkArguments(options=of_branch, output_mode=mode)
             _, writer, partition_commit = batches_of(spark, frame.columns, table, arguments)
             if partition_commit is not None:
                 raise Unsupported("Partition commit is for streams of the serving process itself.")
