@@ -567,9 +567,26 @@ def test_a_limit_reads_as_many_files_as_have_its_rows(catalog, session):
     assert len(rows) == 3 and min(r["id"] for r in rows) >= 195
     few = frame.limit(3)
     assert few.union(frame.limit(12)).count() == 15 and few.join(frame, "id").count() == 3
+    assert len(frame.offset(195).limit(3).collect()) == 3
+    assert len(frame.limit(3).offset(1).collect()) == 2
+    assert frame.where(FROM_5).offset(145).limit(30).count() == 5
     t.delete("id % 10 <> 9")
     assert t.to_spark(session).limit(15).count() == 15
     assert t.to_spark(session).where(FROM_5).limit(15).count() == 15
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_limit_counts_no_rows_that_deletes_remove(catalog, session, version):
+    properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
+    t = days(catalog, partition_by=["day"], properties=properties)
+    t.delete("id % 10 <> 9")
+    assert t.inspect.delete_files().num_rows > 0
+    frame = t.to_spark(session)
+    for limit in (1, 15, 30):
+        assert frame.limit(limit).count() == len(frame.limit(limit).collect()) == min(limit, FILES)
+        assert frame.where(FROM_5).limit(limit).count() == min(limit, FILES - 5)
+    row = frame.where(FROM_5).selectExpr("count(*)", "min(id)", "max(id)").first()
+    assert tuple(row) == (FILES - 5, 59, 199)
 
 
 @pytest.mark.versions
