@@ -409,7 +409,6 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
 
     for hint, done, other in (
         ("vectorization-enabled", "TRUE", "false"),
-        ("aggregate-push-down-enabled", False, True),
         ("locality", "false", "true"),
     ):
         assert (

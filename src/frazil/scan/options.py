@@ -26,9 +26,12 @@ _LOOKBACK = Option("lookback", POSITIVE, None, otherwise="`read.split.planning-l
     text="While files are packed into tasks, this many tasks are kept open. Spark's own scan does not use it.")  # fmt: skip
 _OPEN_FILE_COST = Option("file-open-cost", NATURAL, None, otherwise="`read.split.open-file-cost`, 4 MB",
     text="When files are packed into tasks, each counts as at least this many bytes.")  # fmt: skip
+AGGREGATES = Option("aggregate-push-down-enabled", BOOLEAN, None, origin="Java",
+    otherwise="the session's `spark.sql.iceberg.aggregate-push-down.enabled`, `true`",
+    text="On Spark, the statistics of files tell counts, least and greatest values where they can; `false`: rows do.")  # fmt: skip
 _CHOSEN = "to select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of"
 OPTIONS = OptionTable(
-    "read option", (_SIZE, _LOOKBACK, _OPEN_FILE_COST),
+    "read option", (_SIZE, _LOOKBACK, _OPEN_FILE_COST, AGGREGATES),
     dict.fromkeys(("snapshot-id", "branch", "tag", "as-of-timestamp", "versionAsOf", "timestampAsOf"), _CHOSEN),
 )  # fmt: skip
 SPLIT_OPTIONS = OPTIONS.names
@@ -58,11 +61,13 @@ class SplitOptions:
 @dataclass(frozen=True)
 class ScanOptions:
     """Hold the options of planning. `workers`: threads that read manifests; `with_stats`: keep
-    counts and bounds in the planned files, so that each `DataFile` has them."""
+    counts and bounds in the planned files, so that each `DataFile` has them; `aggregates`: whether
+    statistics may tell aggregates, None: as the session says."""
 
     workers: int = field(default_factory=lambda: default_workers())
     with_stats: bool = False
     split: SplitOptions = SplitOptions()
+    aggregates: bool | None = None
 
     @classmethod
     def of(
@@ -75,7 +80,11 @@ class ScanOptions:
         """Parse read options (Java's names) and table properties. Raises InvalidInput for an
         unknown option.
         """
-        return cls(with_stats=with_stats, split=split_options(properties, options))
+        return cls(
+            with_stats=with_stats,
+            split=split_options(properties, options),
+            aggregates=AGGREGATES.of(OPTIONS.read(options or {})),
+        )
 
 
 _planning_threads: ContextVar[int | None] = ContextVar("frazil_planning_threads", default=None)

@@ -472,8 +472,8 @@ def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catal
     t = days(catalog)
     t.append(pa.table({"id": pa.array([None, None], pa.int64())}))
 
-    def told(*aggregates):
-        frame = t.to_spark(session).selectExpr(*aggregates)
+    def told(*aggregates, **options):
+        frame = t.scan(options=options).to_spark(session).selectExpr(*aggregates)
         (row,) = frame.collect()
         return tuple(row), "LocalTableScan" in frame._jdf.queryExecution().executedPlan().toString()
 
@@ -489,6 +489,14 @@ def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catal
         True,
     )
     assert told("count(*)", "min(s)") == ((202, "s0000"), False)
+    option, setting = "aggregate-push-down-enabled", f"{ICEBERG}.aggregate-push-down.enabled"
+    assert told("count(*)", **{option: False}) == ((202,), False)
+    session.conf.set(setting, "false")
+    try:
+        assert told("count(*)") == ((202,), False)
+        assert told("count(*)", **{option: True}) == ((202,), True)
+    finally:
+        session.conf.unset(setting)
     assert told("max(x)", "count(distinct id)") == ((199.0, 200), False)
     assert t.to_spark(session).where("id >= 195").count() == 5
     t.update_schema().rename_column("id", "key").add_column("later", "long").commit()
@@ -500,6 +508,7 @@ def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catal
     assert told("count(*)", "min(key)")[0] == (0, None)
 
 
+ICEBERG = "spark.sql.iceberg"
 FROM_5 = "day >= DATE'2026-01-06'"
 AT_5 = "at >= TIMESTAMP'2026-01-06 00:00:00Z'"
 

@@ -34,7 +34,6 @@ Finds = Callable[[str, Mapping[str, Any]], FoundTable]
 _CATALOG = "catalog."
 _VERSION = ValueKind(str, "text")
 _HOSTS = "Spark chooses the hosts of its tasks; set spark.locality.wait"
-_AGGREGATES = "Spark computes aggregates from the rows"
 _SELECTORS = (
     Option("snapshot-id", INTEGER, None, "snapshot_id", "The snapshot with this id is read.", "the current snapshot"),
     Option("as-of-timestamp", INTEGER, None, "as_of",
@@ -63,7 +62,6 @@ _TAGS = (
 _STREAMS = "it belongs to streams"
 OPTIONS = OptionTable("read option", (
     *scan.OPTIONS.options, *_SELECTORS, *_RANGE, *_TAGS, scan.VECTORIZATION,
-    Option("aggregate-push-down-enabled", BOOLEAN, False, fixed=True, why=_AGGREGATES, text=f"{_AGGREGATES}, so `true` is refused."),
     Option("locality", BOOLEAN, False, fixed=True, why=_HOSTS, text="Spark chooses the hosts of its tasks, so `true` is refused."),
 ), {
     **dict.fromkeys(("stream-from-timestamp", "streaming-*", "async-*"), _STREAMS),

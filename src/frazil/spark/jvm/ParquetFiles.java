@@ -71,6 +71,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * filters leave: "plan" when they are pushed, "aggregates" for those that statistics may tell, "columns" when a join could filter at run time, "files" when it runs.
  */
 public final class ParquetFiles {
+  private static final String PUSH_DOWN = "spark.sql.iceberg.aggregate-push-down.enabled";
   private static final int MOST_VALUES = 10000;
   private static final java.util.concurrent.atomic.AtomicLong NUMBERS = new java.util.concurrent.atomic.AtomicLong();
 
@@ -190,7 +191,7 @@ public final class ParquetFiles {
       }
       if (!text.toString().equals(asked)) {
         asked = text.toString();
-        String values = (String) files.answers.apply("aggregates", (left == null ? "" : number) + "\n" + asked);
+        String values = (String) files.answers.apply("aggregates", (left == null ? "" : number) + "\n" + SQLConf$.MODULE$.get().getConfString(PUSH_DOWN, "true") + "\n" + asked);
         told = values.isEmpty() ? null : new Told(files, schema, values.split("\n"));
       }
       return told;

@@ -63,7 +63,11 @@ def titled(title: str) -> Iterator[None]:
 
 
 class Prune(Protocol):
-    """Prune the files of one scan by filters with the scan's names of columns."""
+    """Prune the files of one scan by filters with the scan's names of columns. `tells_aggregates`:
+    whether metadata may tell aggregates, None: as the session says."""
+
+    @property
+    def tells_aggregates(self) -> bool | None: ...
 
     def places(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
         """Return the places of the files that may hold rows for all filters; None: all of them."""
@@ -88,6 +92,8 @@ class Prune(Protocol):
 
 class NoPruning:
     """Read all files of a scan whatever the filters."""
+
+    tells_aggregates = None
 
     def places(self, filters: Sequence[Pushed]) -> None:
         """Return None."""
@@ -159,7 +165,11 @@ class FileAnswers:
                 self._keep(number, query)
                 return self._left(query)
             case "aggregates":
-                each = (a.partition(" ") for a in asked.split("\n"))
+                of_session, *texts = asked.split("\n")
+                wanted = self._prune.tells_aggregates
+                if not (of_session.lower() == "true" if wanted is None else wanted):
+                    return ""
+                each = (a.partition(" ") for a in texts)
                 answers = self._aggregates([(kind, name) for kind, _, name in each], query.places)
                 return "\n".join(map(_text, answers or ()))
             case "statistics":

@@ -60,6 +60,11 @@ class PrunedScan:
     paths: Sequence[str] = field(repr=False)
     schema: Schema = field(repr=False)
 
+    @property
+    def tells_aggregates(self) -> bool | None:
+        """Tell what the options of the read say."""
+        return self.narrowing.plan.options.aggregates
+
     def places(self, filters: Sequence[Pushed]) -> list[int] | None:
         """Return the places of the files that may hold rows for all filters; None: all of them."""
         bound = []
