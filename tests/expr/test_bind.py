@@ -184,6 +184,7 @@ def test_literals_without_zone_are_in_the_zone_that_is_given() -> None:
         ("li.a = 1", Unsupported, "inside the list or map 'li'"),
         ("i = 'x'", EvaluationError, "'x'"),
         ("dt = '2020-02-30'", EvaluationError, "2020-02-30"),
+        ("dt = make_date(5881580, 7, 12)", EvaluationError, "5881580, 7, 12"),
         ("cast(bin as int) = 1", InvalidInput, "binary to int"),
         ("s LIKE 'a\\\\b'", InvalidInput, "escape"),
         ("bin LIKE 'a'", InvalidInput, "LIKE takes text"),

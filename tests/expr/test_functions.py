@@ -46,7 +46,7 @@ CALLS: tuple[tuple[str, Any], ...] = (
     ("dayofyear(dt)", 60), ("weekofyear(dt)", 9), ("hour(ts)", 13), ("minute(ts)", 45), ("second(ts)", 59),
     ("date_add(dt, 1)", _LEAP_DAY + 1), ("dateadd(dt, 1)", _LEAP_DAY + 1), ("date_sub(dt, 29)", _LEAP_DAY - 29),
     ("datediff(dt, DATE'2024-02-01')", 28), ("date_diff(dt, DATE'2024-03-01')", -1), ("last_day(DATE'2023-02-01')", _LEAP_DAY - 366),
-    ("make_date(2024, 2, 29)", _LEAP_DAY), ("date_trunc('hour', ts)", 24 * _LEAP_DAY * _HOUR_MICROS + 13 * _HOUR_MICROS),
+    ("make_date(2024, 2, 29)", _LEAP_DAY), ("make_date(5881580, 7, 11)", 2**31 - 1), ("date_trunc('hour', ts)", 24 * _LEAP_DAY * _HOUR_MICROS + 13 * _HOUR_MICROS),
     ("coalesce(no, s)", " Iceberg "), ("ifnull(no, 'x')", "x"), ("nvl(no, 'x')", "x"), ("case when i > 0 then 1 when i < 0 then 2 end", 2),
     ("size(items)", 3), ("cardinality(sizes)", 1),
     ("try_cast('１２' AS int)", None), ("try_cast('２024-01-01' AS date)", None), ("cast('１２' AS decimal(4,0))", Decimal(12)),

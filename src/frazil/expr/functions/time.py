@@ -215,11 +215,14 @@ def _last_day(dates: pa.Array) -> pa.Array:
     return over_numpy(dates, last, pa.int32())
 
 
+_DAYS = range(-(2**31), 2**31)  # the days that a date can hold
+
+
 def _make_date(*parts: pa.Array) -> pa.Array:
     dates = []
     for row in zip(*(v.to_pylist() for v in parts), strict=True):
         days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)
-        if None not in row and (days is None or civil(days) != row):
+        if None not in row and (days is None or days not in _DAYS or civil(days) != row):
             raise EvaluationError(f"make_date({', '.join(map(str, row))}) is not a valid date.")
         dates.append(days)
     return pa.array(dates, pa.int32())
