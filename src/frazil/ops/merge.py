@@ -22,8 +22,8 @@ from frazil.expr.grammar import is_in_grammar
 from frazil.expr.nodes import Expression
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.arguments import is_spark_column
-from frazil.ops.engine import ReadySource
-from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
+from frazil.ops.engine import InputFrame, ReadySource
+from frazil.ops.stage import StagedWrite, evolve_to
 from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.rows.bound_merge import BoundMerge, bind_merge, columns_to_add
 from frazil.rows.change import Changed, DeleteDecider

@@ -21,9 +21,9 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_column
-from frazil.ops.engine import RowChanges
+from frazil.ops.engine import InputFrame, RowChanges
 from frazil.ops.reading import RowFilter, predicate_of
-from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
+from frazil.ops.stage import StagedWrite, overwritten, written
 from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.ops.target import check_overwrite
 from frazil.rows.assign import bind_update
