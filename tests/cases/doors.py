@@ -253,33 +253,33 @@ class Python(Sql):
 
         from frazil.dropin.names import SessionNames
         from frazil.errors import InvalidInput, NoSuchTableError
-        from frazil.sql import nodes
+        from frazil.ops.changes import DeleteRows, UpdateRows
         from frazil.sql.connect import _EVOLVES, ConnectStatements
 
         names = SessionNames(self.spark)
         tree = parse_one(_EVOLVES.sub(r"\1", text), dialect="spark")
-        node: Any = ConnectStatements(self.spark, names)._node(tree, bool(_EVOLVES.search(text)))
+        try:
+            statements = ConnectStatements(self.spark, names)
+            node: Any = statements._node(tree, bool(_EVOLVES.search(text)))
+        except InvalidInput:
+            raise Refused("a dict has each column once") from None
         try:
             table, branch = names.open(node.table)
         except (InvalidInput, NoSuchTableError):
             raise Refused("the methods are those of a table") from None
         there = {"branch": branch or "main"}
         how = there | {"runner": self.runner, "case_sensitive": False}
-        match node:
-            case nodes.DeleteRows():
-                where = "true" if node.where is None else node.where
-                self.result = table.delete(where, target_alias=node.alias, **how)
-            case nodes.UpdateRows():
-                named = dict(node.values)
-                if len(named) != len(node.values):
-                    raise Refused("a dict has each column once")
-                self.result = table.update(named, node.where, target_alias=node.alias, **how)
-            case nodes.MergeInto():
-                source = node.source.toArrow() if self.runner else node.source
-                builder: Any = table.merge(source, node.merge.on, **how)
-                self.result = replace(builder, merge=node.merge).execute()
+        match change := node.change:
+            case DeleteRows():
+                how["target_alias"] = change.target_alias
+                self.result = table.delete(change.where, **how)
+            case UpdateRows():
+                how["target_alias"] = change.target_alias
+                self.result = table.update(change.set, change.where, **how)
             case _:
-                self.result = table.delete(**how)
+                source = change.frame.toArrow() if self.runner else change.frame
+                builder: Any = table.merge(source, change.merge.on, **how)
+                self.result = replace(builder, merge=change.merge).execute()
         return []
 
     def counts(self) -> Mapping[str, Any]:

@@ -566,7 +566,7 @@ def test_a_migration_that_fails_gives_the_table_its_name_back(
         fired.append(1)
         raise InvalidInput("no")
 
-    monkeypatch.setattr("frazil.maintain.migration.new_tables.stage.add_files", fail)
+    monkeypatch.setattr("frazil.ops.changes.stage.add_files", fail)
     with pytest.raises(InvalidInput, match="no"):
         home.migrate("sp.t", "db.t", spark=spark)
     assert (

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.ops import stage
-from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.changes import AppendRows
 from frazil.ops.operation import TableOperation
-from frazil.ops.stage import InputFrame, StagedWrite
-from frazil.ops.target import WriteArguments
 from tests.builders.frames import frame_of
 
 PARTS = ("db", "t")
@@ -34,11 +30,6 @@ class Place:
         return {found.location for found in loaded.storage.list(loaded.metadata.location)}
 
 
-def appended(*ids: int, branch: str | None = "main") -> Callable[[TableOperation], StagedWrite]:
-    """A write that appends rows with these ids."""
-
-    def staged(operation: TableOperation) -> StagedWrite:
-        rows = InputFrame(frame_of([(n, "p", n) for n in ids]), IN_PROCESS)
-        return stage.append(rows, operation.target(WriteArguments("append", branch), IN_PROCESS))
-
-    return staged
+def appended(*ids: int, branch: str | None = "main") -> AppendRows:
+    """A change that appends rows with these ids."""
+    return AppendRows(frame_of([(n, "p", n) for n in ids]), branch=branch)

@@ -8,8 +8,8 @@ import pytest
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.rows.clauses import Do, When
-from frazil.sql import nodes as n
 from frazil.sql.connect import ConnectStatements
+from frazil.sql.run import delete_from, update_set
 
 TABLE = ("lake", "db", "t")
 
@@ -46,17 +46,17 @@ def node(statements, text, evolves=False):
 
 def test_delete_and_update_call_columns_without_the_alias(statements):
     text = "DELETE FROM lake.db.t AS x WHERE x.id = 1 AND s LIKE 'a%'"
-    assert node(statements, text) == n.DeleteRows(TABLE, "id = 1 AND s LIKE 'a%'", "x")
+    assert node(statements, text) == delete_from(TABLE, "id = 1 AND s LIKE 'a%'", "x")
     members = "DELETE FROM lake.db.t AS x WHERE x.st.a = 1 AND X.st.b.c.d.e > 2 AND st.x = 3"
-    assert node(statements, members) == n.DeleteRows(
+    assert node(statements, members) == delete_from(
         TABLE, "st.a = 1 AND st.b.c.d.e > 2 AND st.x = 3", "x"
     )
-    assert node(statements, "TRUNCATE TABLE lake.db.t") == n.Truncate(TABLE)
+    assert node(statements, "TRUNCATE TABLE lake.db.t") == delete_from(TABLE)
     update = node(
         statements,
         "UPDATE lake.db.t SET t.v = t.v + 1, st.a = t.st.a + 1, t.st.b = 2, `odd name` = DEFAULT WHERE t.id IN (3)",
     )
-    assert update == n.UpdateRows(
+    assert update == update_set(
         TABLE,
         (("v", "v + 1"), ("st.a", "st.a + 1"), ("st.b", "2"), ("`odd name`", "DEFAULT")),
         "id IN (3)",
@@ -78,14 +78,18 @@ def test_merge_has_all_kinds_of_clauses_and_a_source_that_the_session_reads(stat
         "view `w`",
         "SELECT * FROM (SELECT * FROM w)",
     ]
-    assert [(c.when, c.do, c.condition, c.assignments) for c in merge.merge.clauses] == [
+    assert [(c.when, c.do, c.condition, c.assignments) for c in merge.change.merge.clauses] == [
         (When.MATCHED, Do.UPDATE, "s.v > 1", (("v", "s.v"),)),
         (When.MATCHED, Do.DELETE, None, ()),
         (When.NOT_MATCHED, Do.INSERT, "s.v > 2", (("id", "s.id"), ("v", "DEFAULT"))),
         (When.NOT_MATCHED, Do.INSERT_ALL, None, ()),
         (When.NOT_MATCHED_BY_SOURCE, Do.UPDATE, None, (("v", "0"),)),
     ]
-    assert (merge.merge.target_alias, merge.merge.source_alias, merge.merge.merge_schema) == (
+    assert (
+        merge.change.merge.target_alias,
+        merge.change.merge.source_alias,
+        merge.change.merge.merge_schema,
+    ) == (
         "t",
         "s",
         True,
@@ -97,7 +101,7 @@ def test_update_all_is_told_from_an_update_of_columns(statements):
         statements,
         "MERGE INTO lake.db.t t USING lake2.u s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
     )
-    assert [c.do for c in merge.merge.clauses] == [Do.UPDATE_ALL]
+    assert [c.do for c in merge.change.merge.clauses] == [Do.UPDATE_ALL]
 
 
 def test_other_statements_about_our_tables_are_refused_and_those_about_others_are_left(statements):
@@ -119,14 +123,16 @@ def test_parameters_become_constants(statements):
         "DELETE FROM lake.db.t WHERE id = :x AND s = :y", dialect="spark"
     )
     assert (
-        statements._node(statements._with_arguments(tree, {"x": 7, "y": "it's"}), False).where
+        statements._node(
+            statements._with_arguments(tree, {"x": 7, "y": "it's"}), False
+        ).change.where
         == "id = 7 AND s = 'it\\'s'"
     )
     tree = statements._glot.parse_one(
         "DELETE FROM lake.db.t WHERE id = ? AND v = ?", dialect="spark"
     )
     assert (
-        statements._node(statements._with_arguments(tree, [1, None]), False).where
+        statements._node(statements._with_arguments(tree, [1, None]), False).change.where
         == "id = 1 AND v = NULL"
     )
     with pytest.raises(InvalidInput, match="has no value"):

@@ -12,9 +12,9 @@ import pytest
 import frazil
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, NoSuchRefError
-from frazil.ops.insert import Insert, create_as, overwrite_mode
+from frazil.ops.insert import insertion, overwrite_mode
 from frazil.sql import results
-from frazil.sql.catalog_calls import CatalogCalls
+from frazil.sql.catalog_calls import CatalogCalls, create_as
 from frazil.table.table import Table
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]})
@@ -43,25 +43,25 @@ def served(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> CatalogCalls:
 
 
 def test_an_overwrite_of_partitions_by_no_rows_changes_nothing(t: Table) -> None:
-    Insert(dynamic=True).into(t, NONE)
-    Insert("true", options=DYNAMIC).into(t, NONE)
+    t._run_write(insertion(NONE, dynamic=True))
+    t._run_write(insertion(NONE, "true", options=DYNAMIC))
     assert t.refresh().count() == 3
-    Insert(dynamic=True).into(t, ROWS.slice(0, 1))
+    t._run_write(insertion(ROWS.slice(0, 1), dynamic=True))
     assert t.refresh().count() == 1
 
 
 def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: CatalogCalls) -> None:
     with pytest.raises(InvalidInput, match="takes no filter"):
-        Insert("id = 1", options=DYNAMIC).into(t, ROWS)
+        t._run_write(insertion(ROWS, "id = 1", options=DYNAMIC))
     with pytest.raises(InvalidInput, match="takes no filter"):
-        served.insert(("db", "t"), ROWS, Insert("id = 1", False, DYNAMIC), None)
+        served.insert(("db", "t"), insertion(ROWS, "id = 1", options=DYNAMIC), None)
     assert t.refresh().count() == 3
 
 
 def test_a_statement_replaces_a_table_without_partitions_by_no_rows(
     t: Table, served: CatalogCalls
 ) -> None:
-    served.insert(("db", "t"), NONE, Insert(dynamic=True), None)
+    served.insert(("db", "t"), insertion(NONE, dynamic=True), None)
     assert t.refresh().count() == 0
 
 
@@ -71,23 +71,23 @@ def test_an_insert_with_the_option_of_overwrites_replaces_nothing(
     """An INSERT INTO … WITH ('overwrite-mode' = 'dynamic'), and such an append of a writer."""
     for mode in ("static", "dynamic"):
         with pytest.raises(InvalidInput, match="'overwrite-mode' means nothing to append"):
-            served.insert(("db", "t"), ROWS, Insert(options={"overwrite-mode": mode}), None)
+            served.insert(("db", "t"), insertion(ROWS, options={"overwrite-mode": mode}), None)
     assert t.refresh().count() == 3
-    served.insert(("db", "t"), ROWS.slice(0, 1), Insert("true", options=DYNAMIC), None)
+    served.insert(("db", "t"), insertion(ROWS.slice(0, 1), "true", options=DYNAMIC), None)
     assert t.refresh().count() == 1
 
 
 def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: CatalogCalls) -> None:
     for options, branch in (({"branch": "audit"}, None), ({}, "audit")):
         with pytest.raises(NoSuchRefError, match="does not exist"):
-            served.insert(("db", "t"), ROWS, Insert(options=options), branch)
+            served.insert(("db", "t"), insertion(ROWS, options=options), branch)
     t.manage_snapshots().create_branch(t.current_snapshot().snapshot_id, "audit").commit()
-    served.insert(("db", "t"), ROWS, Insert(options={"branch": "audit"}), None)
+    served.insert(("db", "t"), insertion(ROWS, options={"branch": "audit"}), None)
     assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 6
-    served.insert(("db", "t"), ROWS, Insert(), "audit")
+    served.insert(("db", "t"), insertion(ROWS), "audit")
     assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 9
     with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
-        served.insert(("db", "t"), ROWS, Insert(options={"branch": "v2"}), "audit")
+        served.insert(("db", "t"), insertion(ROWS, options={"branch": "v2"}), "audit")
 
 
 def test_the_mode_of_an_overwrite_is_checked_as_the_write_option_that_it_is(t: Table) -> None:
@@ -115,7 +115,7 @@ def test_a_table_that_is_replaced_is_overwritten(catalog: Catalog, served: Catal
                 replace=replace,
                 create=create,
             ) as tx:
-                Insert("true" if replace else None).into(tx, rows)
+                tx._run_write(insertion(rows, "true" if replace else None))
             snapshot = tx.table.current_snapshot()
             operations.append(snapshot.summary.operation.value)
             assert snapshot.parent_snapshot_id is None and tx.table.count() == rows.num_rows

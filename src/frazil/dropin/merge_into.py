@@ -5,7 +5,6 @@ is Frazil's. Merges into other tables are left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +15,7 @@ from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.changes import MergeRows
 from frazil.ops.find_table import is_location
 from frazil.ops.insert import require_branch
 from frazil.rows import clauses
@@ -81,8 +81,7 @@ class MergeIntoWriter:
         merge = Merge(self._condition, resolved, back_quoted(parts), "", evolves)
         merge.check()
         merge = in_nodes(self._frame, table.metadata, merge)
-        builder = table.merge(self._frame, self._condition, branch=branch or MAIN_BRANCH)
-        replace(builder, merge=merge).execute()
+        table._run_write(MergeRows(self._frame, merge, branch=branch or MAIN_BRANCH))
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
         """Add a clause."""

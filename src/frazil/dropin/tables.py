@@ -14,7 +14,7 @@ from frazil.catalog.configuration import store_properties
 from frazil.dropin.names import found, whose
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.expr.nodes import Translated
-from frazil.ops.insert import Insert, create_as, overwrite_mode
+from frazil.ops.insert import insertion, overwrite_mode
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
@@ -23,6 +23,7 @@ from frazil.spark.host.jvm import is_classic, setting
 from frazil.spark.host.jvm_plans import analysed_plan, empty_frame, filter_condition
 from frazil.spark.host.jvm_trees import bindings, translated
 from frazil.spark.types.spark_types import time_enabled, to_spark
+from frazil.sql.catalog_calls import create_as
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import schema_of
@@ -120,7 +121,7 @@ def create(
         properties=stored,
     )
     with tx:
-        Insert("true" if replace else None, options=of_write).into(tx, frame)
+        tx._run_write(insertion(frame, "true" if replace else None, options=of_write))
 
 
 def create_empty(

@@ -19,7 +19,7 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.ops.find_table import has_suffix
-from frazil.ops.insert import Insert, by_position, with_branch
+from frazil.ops.insert import by_position, insertion, with_branch
 from frazil.spark.engine.entry_points import sink_table
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.sink.writer import ends, start
@@ -171,11 +171,8 @@ class IcebergWriter(WriterBesideSpark):
         rows = by_position(self._frame, table.schema(), tableName)
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
         dynamic = is_dynamic(self._frame.sparkSession, options, table)
-        Insert(
-            "true" if replaces else None,
-            dynamic=replaces and dynamic,
-            options=write_options(options),
-        ).into(table, rows)
+        where, own = "true" if replaces else None, write_options(options)
+        table._run_write(insertion(rows, where, dynamic=replaces and dynamic, options=own))
 
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """Open a table, and return it with the options and the branch of its name."""
@@ -206,15 +203,10 @@ class IcebergWriter(WriterBesideSpark):
             )
         self._check_partitions(name, table)
         if self._mode != "ignore":
-            replaces_rows = self._mode == "overwrite"
-            Insert(
-                "true" if replaces_rows else None,
-                dynamic=replaces_rows and is_dynamic(self._frame.sparkSession, options),
-                options=write_options(options),
-            ).into(table, self._frame)
-
-
-_OWN_SINKS = ("foreach", "foreachBatch")  # methods that give a stream a sink of the caller's
+            overwrites = self._mode == "overwrite"
+            dynamic = overwrites and is_dynamic(self._frame.sparkSession, options)
+            where, own = "true" if overwrites else None, write_options(options)
+            table._run_write(insertion(self._frame, where, dynamic=dynamic, options=own))
 
 
 class IcebergStreamWriter(WriterBesideSpark):

@@ -17,7 +17,7 @@ from frazil.dropin.tables import (
     write_options,
 )
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.ops.insert import Insert, with_branch
+from frazil.ops.insert import insertion, with_branch
 from frazil.spec.properties import DATA_FORMAT
 
 
@@ -186,4 +186,4 @@ class IcebergWriterV2:
         self._check_existing(name)
         where = condition_of(spark, table, condition[0]) if condition else None
         options = write_options(with_branch(self._options, branch, table.metadata))
-        Insert(where, dynamic=dynamic, options=options).into(table, self._frame)
+        table._run_write(insertion(self._frame, where, dynamic=dynamic, options=options))

@@ -235,6 +235,33 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
+class InputFrame:
+    """Hold a frame that a caller passed, and the engine that can evaluate it."""
+
+    frame: Frame
+    engine: Engine
+
+
+class Engines(Protocol):
+    """Choose the engine of a change: `ops.in_process` chooses this process, `table.engines` also
+    Spark."""
+
+    def of_frame(self, frame: Frame) -> InputFrame:
+        """Pair a frame with the engine that evaluates it."""
+
+    def of_rows(
+        self,
+        metadata: TableMetadata,
+        storage: Storage,
+        runner: Runner | str | None = None,
+        spark: Session | None = None,
+    ) -> tuple[Engine, Runner]:
+        """Choose the engine and the runner that change existing rows."""
+
+    def active_session(self) -> Session | None: ...
+
+
+@dataclass(frozen=True)
 class ViewQuery:
     """Hold the query of an Iceberg view in Spark's SQL. `schema`: the columns of the view.
     `query_columns`: the names that the query's columns had when the view was made; none: its

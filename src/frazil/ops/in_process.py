@@ -15,9 +15,18 @@ from frazil.arrow.write import conform, write_rows
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import Unsupported
-from frazil.ops.engine import ContextOf, Frame, Lineage, Planned, ReadySource, RowChanges
+from frazil.ops.engine import (
+    ContextOf,
+    Engine,
+    Frame,
+    InputFrame,
+    Lineage,
+    Planned,
+    ReadySource,
+    RowChanges,
+)
 from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
-from frazil.ops.session import SessionSettings, WriteAuditPublish
+from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import stage
 from frazil.spec.manifest import DataFile
@@ -162,3 +171,26 @@ def _spark_needed() -> Unsupported:
 
 
 IN_PROCESS = InProcessEngine()
+
+
+# The choice of an engine (`ops.engine.Engines`), which is always this one
+
+
+def of_frame(frame: Frame) -> InputFrame:
+    """Pair a frame with the engine of this process."""
+    return InputFrame(frame, IN_PROCESS)
+
+
+def of_rows(
+    metadata: TableMetadata,
+    storage: Storage,
+    runner: Runner | str | None = None,
+    spark: Session | None = None,
+) -> tuple[Engine, Runner]:
+    """Return the engine of this process, and the given Runner or else one of its threads."""
+    return IN_PROCESS, InProcess() if runner is None or isinstance(runner, str) else runner
+
+
+def active_session() -> Session | None:
+    """Return None: this process has no Spark session."""
+    return None

@@ -1,68 +1,46 @@
-"""Insert the rows of a DataFrame as INSERT, CREATE TABLE AS SELECT and Spark's writers do: append
-them, or replace by them rows, the partitions that they fall into, or the whole table.
+"""Make the changes that INSERT, CREATE TABLE AS SELECT and Spark's writers are: append the rows of a
+DataFrame, or replace by them rows, the partitions that they fall into, or the whole table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias
 
 from frazil.arrow.write.write_options import OPTIONS
-from frazil.catalog import Identifier as Parts
 from frazil.errors import InvalidInput, NoSuchRefError, SchemaMismatch
+from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.arguments import GivenFrame
+from frazil.ops.changes import AppendRows, OverwritePartitions, OverwriteRows
 from frazil.ops.engine import Frame
 from frazil.ops.reading import RowFilter
-from frazil.ops.table_definition import GivenSchema
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import folded
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 
-R = TypeVar("R", covariant=True)
+Insertion: TypeAlias = AppendRows | OverwriteRows | OverwritePartitions
 _MODE, _BRANCH = OPTIONS.named("overwrite-mode"), OPTIONS.named("branch")
 
 
-class Inserting(Protocol[R]):
-    """Take rows: a table, at once, or a transaction, at its commit."""
-
-    def append(self, *rows: Any, **options: Any) -> R: ...
-
-    def overwrite(self, *rows: Any, **options: Any) -> R: ...
-
-    def dynamic_partition_overwrite(self, *rows: Any, **options: Any) -> R: ...
-
-
-class Creating(Protocol[R]):
-    """Begin to create and to replace tables together with their rows: a catalog."""
-
-    def create_table_transaction(self, *table: Any, **definition: Any) -> R: ...
-
-    def replace_table_transaction(self, *table: Any, **definition: Any) -> R: ...
-
-
-@dataclass(frozen=True)
-class Insert:
-    """Describe an insert whose rows have the table's columns. `where`: the rows that they replace,
-    as a filter ("true": all of them), None: none; `dynamic`: they replace the partitions that they
-    fall into, where a table without partitions is one and no rows change nothing; `options`: write
-    options. The option overwrite-mode=dynamic makes an overwrite of all rows dynamic; an append,
-    and an overwrite of some rows, refuse it."""
-
-    where: RowFilter | None = None
-    dynamic: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def into(self, target: Inserting[R], frame: GivenFrame) -> R:
-        """Insert the rows of a frame."""
-        if self.dynamic:
-            return target.dynamic_partition_overwrite(frame, **self.options)
-        if self.where is None:
-            return target.append(frame, **self.options)
-        is_all = isinstance(self.where, str) and self.where == "true"
-        some = {} if is_all else {"overwrite_filter": self.where}
-        return target.overwrite(frame, **some, **self.options)
+def insertion(
+    frame: GivenFrame,
+    where: RowFilter | None = None,
+    *,
+    dynamic: bool = False,
+    options: Mapping[str, Any] = {},
+) -> Insertion:
+    """Return the change that inserts rows which have the table's columns. `where`: the rows that
+    they replace, as a filter ("true": all of them), None: none; `dynamic`: they replace the
+    partitions that they fall into, where a table without partitions is one and no rows change
+    nothing; `options`: write options. The option overwrite-mode=dynamic makes an overwrite of all
+    rows dynamic; an append, and an overwrite of some rows, refuse it."""
+    if dynamic:
+        return OverwritePartitions(frame, options=options)
+    if where is None:
+        return AppendRows(frame, options=options)
+    replaced = AlwaysTrue() if isinstance(where, str) and where == "true" else where
+    return OverwriteRows(frame, replaced, options=options)
 
 
 def overwrite_mode(options: Mapping[str, Any]) -> str | None:
@@ -113,21 +91,3 @@ def by_position(frame: Frame, schema: Schema, name: str) -> Frame:
             condition=f"INSERT_COLUMN_ARITY_MISMATCH.{few}_DATA_COLUMNS",
         )
     return frame.toDF(*names)
-
-
-def create_as(
-    catalog: Creating[R],
-    parts: Parts,
-    schema: GivenSchema,
-    *,
-    replace: bool,
-    create: bool,
-    **definition: object,
-) -> R:
-    """Begin CREATE TABLE AS SELECT, or with `replace` REPLACE TABLE, which with `create` makes a
-    table that does not exist. Rows that replace are an overwrite of all rows, as Spark writes them,
-    which the snapshot records. `definition`: further arguments of `create_table`.
-    """
-    if replace:
-        return catalog.replace_table_transaction(parts, schema, create=create, **definition)
-    return catalog.create_table_transaction(parts, schema, **definition)

@@ -22,11 +22,11 @@ from frazil.expr.grammar import is_in_grammar
 from frazil.expr.nodes import Expression
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.arguments import is_spark_column
-from frazil.ops.engine import ReadySource
-from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
+from frazil.ops.engine import InputFrame, ReadySource
+from frazil.ops.stage import StagedWrite, evolve_to
 from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.rows.bound_merge import BoundMerge, bind_merge, columns_to_add
-from frazil.rows.change import ChangeContext, Changed, DeleteDecider
+from frazil.rows.change import Changed, DeleteDecider
 from frazil.rows.clauses import Do, Merge, When
 from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
 from frazil.rows.merge import NO_ROW_ID, MergeCounts, MergeDecider, MergeReport
@@ -36,7 +36,6 @@ from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
 from frazil.rows.source import MergeSource, forget
 from frazil.rows.upsert import refuse_duplicates, refuse_unknown, refuse_without_key
-from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 
 # the most source rows that each task joins by itself; Spark's own join takes larger sources
@@ -322,10 +321,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
             "A Spark Column in a MERGE needs Spark.",
             hint="Pass spark=, or give the condition as text.",
         )
-
-    def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of)
-
+    context_of = partial(step.context, mode=mode, decider_of=DeleteDecider.of)
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         changes = step.engine.merge(
             step.plan_withholding_row_ids,

@@ -11,11 +11,12 @@ MERGE in `rows.inserts`; `ops.step` and `ops.merge` hand them over as `StagedWri
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.backend import reloaded, reporter_of
@@ -28,11 +29,12 @@ from frazil.commit.multi_table import TablePart, commit_together
 from frazil.commit.queue import PATIENCE, goes_first, note_race, turn
 from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
-from frazil.ops.engine import Engine
-from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.stage import InputFrame, StagedWrite
+from frazil.ops import in_process
+from frazil.ops.engine import Engine, Engines, InputFrame
+from frazil.ops.stage import StagedWrite
 from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments, WriteTarget, start_of, target
+from frazil.spec import logs
 from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import COMMIT_RETRY, PLAN_ANEW
@@ -40,6 +42,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
+_log = logging.getLogger("frazil.ops")
 METRICS = (
     "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
     "attempts", "planned_anew", "seconds_writing", "seconds_committing", "seconds_planning_anew",
@@ -166,6 +169,14 @@ def result_of(
     return CommitResult(last.snapshot_id, last.operation, last.summary, counts)
 
 
+class TableWrite(Protocol):
+    """Stage a write on an operation: a change of `ops.changes`, or the batch of a stream. Its text
+    is what logs show."""
+
+    def staged(self, operation: TableOperation) -> StagedWrite:
+        """Write the files, and return them with the actions that commit them."""
+
+
 class TableOperation:
     """Stage writes and metadata changes on one table. As a context manager it commits at the end of
     the block; after an error it commits nothing and removes the files that were written.
@@ -175,7 +186,7 @@ class TableOperation:
     engine of its own, and which the snapshot summary names. `on_commit`: called with the table's
     new state. `txn`: makes the operation idempotent (see commit.done_once). `plans_anew`: changes of
     rows may be run again on a state that others have committed meanwhile; not where the caller has
-    seen the table in between, as in a transaction.
+    seen the table in between, as in a transaction. `engines`: chooses the engine of each change.
     """
 
     def __init__(
@@ -183,16 +194,18 @@ class TableOperation:
         backend: CatalogBackend | None,
         base: LoadedTable,
         name: str,
-        engine: Engine = IN_PROCESS,
+        engine: Engine = in_process.IN_PROCESS,
         on_commit: Callable[[LoadedTable], object] = lambda _: None,
         txn: Txn | None = None,
+        engines: Engines = in_process,
     ):
-        self.backend, self.base, self.name, self.engine, self.on_commit = (
+        self.backend, self.base, self.name, self.engine, self.on_commit, self.engines = (
             backend,
             base,
             name,
             engine,
             on_commit,
+            engines,
         )
         self.txn, self.plans_anew = txn, True
         self._spared = False  # this change went first, and would have lost a race else
@@ -266,7 +279,7 @@ class TableOperation:
         to = self.target(arguments, rows.engine if rows is not None and of_frame else engine, works)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
-        settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
+        settings = (engine if named else in_process.IN_PROCESS).settings(arguments.case_sensitive)
         reporter, start = (
             reporter_of(self.backend, self.base.identifier),
             start_of(self.base.metadata, to),
@@ -311,12 +324,13 @@ class TableOperation:
         if newest.metadata.table_uuid == self.base.metadata.table_uuid:
             self.base, self.metadata = newest, newest.metadata
 
-    def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
+    def run(self, write: TableWrite) -> None:
         """Run a write and stage its result. Nothing is read or written where the operation's txn
         was committed before.
         """
+        _log.debug("Write to %s: %r", self.name, write, extra=logs.facts(self.name, "write"))
         try:
-            self.add(stage(self))
+            self.add(write.staged(self))
         except _DoneBefore as before:
             self._done = before.done
 

@@ -19,17 +19,16 @@ from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.commit.actions import DeleteFiles
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bind import bind, bind_term
-from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
+from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_column
-from frazil.ops.engine import RowChanges
+from frazil.ops.engine import InputFrame, RowChanges
 from frazil.ops.reading import RowFilter, predicate_of
-from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
+from frazil.ops.stage import StagedWrite, overwritten, written
 from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.ops.target import check_overwrite
 from frazil.rows.assign import bind_update
-from frazil.rows.change import ChangeContext, Changed, DeleteDecider, UpdateDecider
+from frazil.rows.change import Changed, DeleteDecider, UpdateDecider
 from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, mode_of
-from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
 from frazil.spec.manifest import DataFileContent
 from frazil.storage import Storage
@@ -63,7 +62,7 @@ def delete(step: Step, where: RowFilter, mode: str | None = None, alias: str = "
 
 def _deleted(step: Step, where: RowFilter, mode: str | None, alias: str) -> StagedWrite:
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
-    bound = step.in_grammar(lambda: _bound(step, where))
+    bound = step.in_grammar(partial(_bound, step, where))
     if bound is None:
         if (values := _evaluated(step, [where], alias)) is not None:
             return _deleted(replace(step, any_row_counts=True), values[0], mode, alias)
@@ -131,7 +130,7 @@ def overwrite(step: Step, rows: InputFrame, where: RowFilter) -> StagedWrite:
 def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -> StagedWrite:
     """Remove the rows, and stage their removal together with the new rows, which are written once."""
     mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
-    bound = step.in_grammar(lambda: _bound(step, where))
+    bound = step.in_grammar(partial(_bound, step, where))
     if bound is None:
         if (values := _evaluated(step, [where])) is not None:
             return _overwritten(replace(step, any_row_counts=True), new, values[0])
@@ -218,33 +217,8 @@ def _updated(
     step: Step, new_values: Mapping[str, Any], where: RowFilter, mode: str | None, alias: str
 ) -> StagedWrite:
     chosen = mode_of("update", step.metadata, mode, step.to.options)
-
-    def bound_update() -> tuple[Predicate, Any]:
-        def term(expression: Expression) -> Any:
-            return bind_term(
-                expression,
-                step.schema,
-                case_sensitive=step.case_sensitive,
-                zone=step.settings.zone,
-                ansi=step.settings.ansi,
-                spark=step.settings.spark,
-            )
-
-        step.check_texts(new_values.values())
-        if any(is_spark_column(v) for v in new_values.values()):
-            raise Unsupported(
-                "A Spark Column as a value needs Spark.",
-                hint="Pass spark=, or give an expression as text.",
-            )
-        return _bound(step, where), bind_update(
-            step.schema,
-            new_values.items(),
-            term,
-            zone=step.settings.zone,
-            case_sensitive=step.case_sensitive,
-        )
-
-    bound = None if step.shuffles("update") else step.in_grammar(bound_update)
+    bind_both = partial(_bound_update, step, new_values, where)
+    bound = None if step.shuffles("update") else step.in_grammar(bind_both)
     if bound is None:
         if (values := _evaluated(step, [where, *new_values.values()], alias)) is not None:
             where, *assigned = values
@@ -258,6 +232,34 @@ def _updated(
     )
     changed = step.change(list(step.tasks(plan)), context, plan)
     return step.staged_change("update", chosen, changed, predicate)
+
+
+def _bound_update(
+    step: Step, new_values: Mapping[str, Any], where: RowFilter
+) -> tuple[Predicate, Any]:
+    """Return the condition and the assignments of an UPDATE, bound to the table."""
+    step.check_texts(new_values.values())
+    if any(is_spark_column(v) for v in new_values.values()):
+        raise Unsupported(
+            "A Spark Column as a value needs Spark.",
+            hint="Pass spark=, or give an expression as text.",
+        )
+    settings = step.settings
+    term = partial(
+        bind_term,
+        schema=step.schema,
+        case_sensitive=settings.case_sensitive,
+        zone=settings.zone,
+        ansi=settings.ansi,
+        spark=settings.spark,
+    )
+    return _bound(step, where), bind_update(
+        step.schema,
+        new_values.items(),
+        term,
+        zone=settings.zone,
+        case_sensitive=settings.case_sensitive,
+    )
 
 
 def _staged_by_sql(
@@ -285,10 +287,7 @@ def _by_sql(
     """Let the engine find the rows by its own SQL; its tasks then write the change as for any other
     condition.
     """
-
-    def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of)
-
+    context_of = partial(step.context, mode=mode, decider_of=DeleteDecider.of)
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         planned, sensitive = step.plan_withholding_row_ids, step.case_sensitive
         if kind == "delete":

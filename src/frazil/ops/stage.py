@@ -12,6 +12,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_type
 from frazil.arrow.values.casts import cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.write.add_files import OnFile, data_files_of, refuse_unreadable
+from frazil.arrow.write.write_options import Verb
 from frazil.commit.actions import (
     Action,
     Append,
@@ -24,9 +25,9 @@ from frazil.commit.actions import (
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
 from frazil.errors import InvalidInput
-from frazil.expr.nodes import Predicate
+from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_frame
-from frazil.ops.engine import Engine, Frame
+from frazil.ops.engine import InputFrame
 from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
 from frazil.spec.manifest import DataFile, DataFileContent
@@ -36,14 +37,6 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, can_promote
 from frazil.spec.updates import SetProperties
 from frazil.storage.locations import absolute, normalise
-
-
-@dataclass(frozen=True)
-class InputFrame:
-    """Hold a frame that a caller passed, and the engine that can evaluate it."""
-
-    frame: Frame
-    engine: Engine
 
 
 @dataclass(frozen=True)
@@ -73,20 +66,6 @@ class StagedWrite:
 
 # Verbs
 # --------------------------------------------------------------------------------------------------
-
-
-def append(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Append the rows of a frame. An empty frame makes a snapshot as well, as in Java and
-    PyIceberg: it tells that the job ran.
-    """
-    return appended(written(rows, to), to)
-
-
-def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Replace the partitions that the frame has rows for (dynamic partition overwrite). An empty
-    frame changes nothing.
-    """
-    return partitions_replaced(written(rows, to), to, start_of(to.metadata, to))
 
 
 def add_files(
@@ -235,9 +214,29 @@ def of_files(
     )
 
 
-def appended(staged: StagedWrite, to: WriteTarget) -> StagedWrite:
-    """Stage an append of the written files."""
-    return staged.then(Append(files=staged.files, **to.snapshot_fields))
+def staged_by(verb: Verb, staged: StagedWrite, to: WriteTarget, start: int | None) -> StagedWrite:
+    """Stage the written files as a verb commits them. `start`: the snapshot from which conflicts are
+    looked for.
+
+    An append, and an overwrite of all rows, make a snapshot without files as well, as in Java and
+    PyIceberg: it tells that the job ran. An overwrite of partitions replaces nothing then.
+    """
+    match verb:
+        case "append":
+            return staged.then(Append(files=staged.files, **to.snapshot_fields))
+        case "overwrite":
+            return overwritten(staged, to, AlwaysTrue(), start)
+    if not staged.files:
+        return replace(staged, actions=())
+    isolation = to.options.isolation_level
+    return staged.then(
+        ReplacePartitions(
+            files=staged.files,
+            isolation=isolation,
+            starting_snapshot_id=start,
+            **to.snapshot_fields,
+        )
+    )
 
 
 def overwritten(
@@ -264,23 +263,6 @@ def overwritten(
         **to.snapshot_fields,
     )
     return staged.then(action)
-
-
-def partitions_replaced(staged: StagedWrite, to: WriteTarget, start: int | None) -> StagedWrite:
-    """Stage the replacement of the partitions that the written files belong to; without files
-    nothing is replaced, as in Java.
-    """
-    if not staged.files:
-        return replace(staged, actions=())
-    isolation = to.options.isolation_level
-    return staged.then(
-        ReplacePartitions(
-            files=staged.files,
-            isolation=isolation,
-            starting_snapshot_id=start,
-            **to.snapshot_fields,
-        )
-    )
 
 
 # Schema evolution by frames

@@ -27,10 +27,10 @@ from frazil.commit.produce import parent_of
 from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.ops.engine import Engine, Lineage
+from frazil.ops.engine import Engine, InputFrame, Lineage
 from frazil.ops.reading import note_plan
 from frazil.ops.session import SessionSettings
-from frazil.ops.stage import InputFrame, StagedWrite
+from frazil.ops.stage import StagedWrite
 from frazil.ops.target import WriteTarget
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped, in_few_groups

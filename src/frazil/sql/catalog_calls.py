@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
@@ -22,9 +21,10 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.maintain.procedures import Procedure
-from frazil.ops.insert import Insert, create_as, with_branch
+from frazil.ops.changes import OverwritePartitions, OverwriteRows
+from frazil.ops.insert import Insertion, with_branch
 from frazil.ops.session import Session
-from frazil.ops.table_definition import TableChange
+from frazil.ops.table_definition import GivenSchema, TableChange
 from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
 from frazil.spark.host.jvm_changes import constant
 from frazil.spec.properties import DATA_FORMAT
@@ -88,15 +88,13 @@ class CatalogCalls:
     def rename_table(self, parts: Parts, to: Parts) -> None:
         self.catalog.rename_table(parts, to)
 
-    def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None:
-        table, where, dynamic = self.catalog.load_table(parts), insert.where, insert.dynamic
-        if dynamic and not table.spec().fields:
+    def insert(self, parts: Parts, insertion: Insertion, branch: str | None) -> None:
+        table = self.catalog.load_table(parts)
+        if isinstance(insertion, OverwritePartitions) and not table.spec().fields:
             # Spark replaces a table without partitions as a whole, also by no rows.
-            where, dynamic = "true", False
-        rows = Insert(
-            where, dynamic=dynamic, options=with_branch(insert.options, branch, table.metadata)
-        )
-        results.note(self._spark, rows.into(table, frame))
+            insertion = OverwriteRows(insertion.frame, options=insertion.options)
+        options = with_branch(insertion.options, branch, table.metadata)
+        results.note(self._spark, table._run_write(replace(insertion, options=options)))
 
     # --- views
 
@@ -214,8 +212,8 @@ class StagedRows:
     def __init__(self, transaction: CreateTableTransaction, spark: Session):
         self._transaction, self._spark = transaction, spark
 
-    def insert(self, frame: DataFrame, insert: Insert) -> None:
-        insert.into(self._transaction, frame)
+    def insert(self, insertion: Insertion) -> None:
+        self._transaction._run_write(insertion)
 
     def commit(self) -> None:
         self._transaction.commit_transaction()
@@ -223,6 +221,24 @@ class StagedRows:
 
     def abort(self) -> None:
         self._transaction.__exit__(RuntimeError, RuntimeError("The statement failed."), None)
+
+
+def create_as(
+    catalog: Catalog,
+    parts: Parts,
+    schema: GivenSchema,
+    *,
+    replace: bool,
+    create: bool,
+    **definition: Any,
+) -> CreateTableTransaction:
+    """Begin CREATE TABLE AS SELECT, or with `replace` REPLACE TABLE, which with `create` makes a
+    table that does not exist. Rows that replace are an overwrite of all rows, as Spark writes them,
+    which the snapshot records. `definition`: further arguments of `create_table`.
+    """
+    if replace:
+        return catalog.replace_table_transaction(parts, schema, create=create, **definition)
+    return catalog.create_table_transaction(parts, schema, **definition)
 
 
 def _columns_of(spark: Session, struct: s.StructType) -> Schema:

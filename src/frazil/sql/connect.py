@@ -21,11 +21,10 @@ from frazil.ops.session import Session, SqlArguments
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.host.settings import is_case_sensitive
-from frazil.sql import nodes as n
 from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import DEFAULT, Name, Statement
 from frazil.sql.results import note
-from frazil.sql.run import NamesOfTables, Target, run
+from frazil.sql.run import NamesOfTables, Target, delete_from, merge_into, run, update_set
 
 _EVOLVES = re.compile(r"(\bmerge)\s+with\s+schema\s+evolution\b", re.IGNORECASE)
 _VIEW = "__frazil_c_view_"
@@ -92,7 +91,7 @@ class ConnectStatements:
         """Return the node of a statement that changes rows; None for any other."""
         exp = self._exp
         if isinstance(tree, exp.TruncateTable):
-            return n.Truncate(_name(tree.expressions[0]))
+            return delete_from(_name(tree.expressions[0]))
         if not isinstance(tree, exp.Delete | exp.Update | exp.Merge):
             return None
         target = tree.this
@@ -104,9 +103,9 @@ class ConnectStatements:
         where = tree.args.get("where")
         condition = None if where is None else self._text(where.this, alias)
         if isinstance(tree, exp.Delete):
-            return n.DeleteRows(table, condition, alias)
-        values = tuple(self._assignment(e, alias, plain=True) for e in tree.expressions)
-        return n.UpdateRows(table, values, condition, alias)
+            return delete_from(table, condition, alias)
+        values = (self._assignment(e, alias, plain=True) for e in tree.expressions)
+        return update_set(table, values, condition, alias)
 
     def _merge(self, tree: Any, table: Name, alias: str, evolves: bool) -> Statement:
         exp = self._exp
@@ -117,7 +116,7 @@ class ConnectStatements:
         frame = self.spark.sql(self._of_views(exp.select("*").from_(bare)).sql(dialect=_DIALECT))
         clauses = tuple(self._clause(w, alias) for w in tree.args["whens"].expressions)
         on = self._text(tree.args["on"], "")
-        return n.MergeInto(table, frame, Merge(on, clauses, full_name((alias,)), called, evolves))
+        return merge_into(table, frame, Merge(on, clauses, full_name((alias,)), called, evolves))
 
     def _clause(self, when: Any, alias: str) -> Clause:
         exp, then = self._exp, when.args["then"]

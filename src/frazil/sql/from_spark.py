@@ -41,6 +41,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import DateType, NestedField, TimestampType, TimestamptzType
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
+from frazil.sql.run import delete_from, merge_into, update_set
 
 _POLICY = "spark.sql.storeAssignmentPolicy"
 _DO = {
@@ -63,7 +64,7 @@ def node_of(parsed: ParsedStatement, table: Name, metadata: TableMetadata) -> St
     """
     match parsed.kind:
         case StatementKind.TRUNCATE:
-            return n.Truncate(table)
+            return delete_from(table)
         case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
             return n.Analyze(table, parsed.facts.statistics_of)
     called = parsed.facts.alias or table
@@ -93,7 +94,7 @@ def _of_rows(
     `hidden`: the metadata columns that it may name."""
     schema, facts = metadata.schema(), parsed.facts
     if parsed.kind is StatementKind.DELETE and not facts.has_where:
-        return n.DeleteRows(table)
+        return delete_from(table)
     analysed = None
     if not facts.evolves:
         # with it the statement may name columns that the table does not have yet
@@ -111,9 +112,9 @@ def _of_rows(
     columns = named_columns(analysed.facts.target)
     where = _condition(parsed, analysed, columns) if facts.has_where else None
     if parsed.kind is StatementKind.DELETE:
-        return n.DeleteRows(table, where, full_name(called))
+        return delete_from(table, where, full_name(called))
     values = _values(parsed, analysed, columns, called, schema)
-    return n.UpdateRows(table, values, where, full_name(called))
+    return update_set(table, values, where, full_name(called))
 
 
 def _analysed(
@@ -174,10 +175,10 @@ def _merge(
             merge := _merge_in_nodes(parsed, analysed, called, schema)
         ):
             merge.check()
-            return n.MergeInto(table, analysed.source(), merge)
+            return merge_into(table, analysed.source(), merge)
     source, merge = parsed.source(), _merge_of_columns(parsed, called, schema, analysed)
     merge.check()
-    return n.MergeInto(table, source, in_nodes(source, metadata, merge))
+    return merge_into(table, source, in_nodes(source, metadata, merge))
 
 
 def _merge_of_columns(

@@ -8,9 +8,10 @@ statement holds in place of text (Spark: a Column).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from frazil.rows.clauses import Merge
+if TYPE_CHECKING:  # a statement of the grammar loads nothing of it
+    from frazil.ops.changes import RowLevelChange
 
 Name = tuple[str, ...]
 
@@ -124,35 +125,12 @@ table.
 
 
 @dataclass(frozen=True)
-class DeleteRows(Statement):
-    """Hold DELETE FROM. `where` None: all rows; `alias`: by what name the condition calls the
-    table, empty where it does not.
+class ChangeRows(Statement):
+    """Hold DELETE FROM, UPDATE, MERGE INTO or TRUNCATE TABLE. `change`: to be made on the branch of
+    the table's name, by the session.
     """
 
-    where: Any = None
-    alias: str = ""
-
-
-@dataclass(frozen=True)
-class UpdateRows(Statement):
-    """Hold UPDATE. `values`: (column, value) pairs in the order written."""
-
-    values: tuple[tuple[str, Any], ...]
-    where: Any = None
-    alias: str = ""
-
-
-@dataclass(frozen=True)
-class MergeInto(Statement):
-    """Hold MERGE INTO. `source`: a frame; `merge`: condition, clauses and aliases."""
-
-    source: Any
-    merge: Merge
-
-
-@dataclass(frozen=True)
-class Truncate(Statement):
-    """Hold TRUNCATE TABLE."""
+    change: RowLevelChange
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,23 @@
 """Run statements: for each class of `nodes` one function, which ends in a call of the table that
-one could have typed in Python.
+one could have typed in Python, or runs the change of rows that such a call would make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import AlwaysTrue
+from frazil.ops.changes import DeleteRows, MergeRows, UpdateRows
+from frazil.ops.engine import Frame
 from frazil.ops.insert import require_branch
 from frazil.ops.operation import CommitResult
 from frazil.ops.session import Session
 from frazil.rows.assign import INVALID_ASSIGNMENTS, name_parts, typed_name
+from frazil.rows.clauses import Merge
 from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import DISTRIBUTION, SPARK_SCHEMA_EVOLUTION
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -210,35 +214,40 @@ def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
 # --------------------------------------------------------------------------------------------------
 
 
-def _delete(to: Target, s: n.DeleteRows) -> CommitResult:
-    where = AlwaysTrue() if s.where is None else s.where
-    return to.table.delete(where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
+def _change_rows(to: Target, s: n.ChangeRows) -> CommitResult:
+    change = replace(s.change, branch=to.writes_to, spark=to.spark)
+    if isinstance(change, MergeRows) and not SPARK_SCHEMA_EVOLUTION.of(to.table.properties):
+        change = replace(change, merge=replace(change.merge, merge_schema=False))
+    return to.table._run_write(change)
 
 
-def _update(to: Target, s: n.UpdateRows) -> CommitResult:
-    values = {}
-    for column, value in s.values:
-        if column in values:
+def delete_from(table: Name, where: Any = None, alias: str = "") -> n.ChangeRows:
+    """Return the node of DELETE, and of TRUNCATE. `where` None: all rows; `alias`: by what name the
+    condition calls the table, empty where it does not."""
+    return n.ChangeRows(table, DeleteRows(AlwaysTrue() if where is None else where, alias))
+
+
+def update_set(
+    table: Name, values: Iterable[tuple[str, Any]], where: Any = None, alias: str = ""
+) -> n.ChangeRows:
+    """Return the node of UPDATE. `values`: columns and their values in the order written. Raises
+    InvalidInput for a column that is set twice."""
+    by_column = {}
+    for column, value in values:
+        if column in by_column:
             raise InvalidInput(
                 f"Multiple assignments for '{column}': UPDATE sets it more than once.",
-                table=to.table._name,
+                table=full_name(table),
                 column=column,
                 condition=INVALID_ASSIGNMENTS,
             )
-        values[column] = value
-    return to.table.update(
-        values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias
-    )
+        by_column[column] = value
+    return n.ChangeRows(table, UpdateRows(by_column, where, alias))
 
 
-def _merge(to: Target, s: n.MergeInto) -> CommitResult:
-    builder = to.table.merge(s.source, s.merge.on, branch=to.writes_to, spark=to.spark)
-    evolves = s.merge.merge_schema and SPARK_SCHEMA_EVOLUTION.of(to.table.properties)
-    return replace(builder, merge=replace(s.merge, merge_schema=evolves)).execute()
-
-
-def _truncate(to: Target, s: n.Truncate) -> CommitResult:
-    return to.table.delete(branch=to.writes_to, spark=to.spark)
+def merge_into(table: Name, source: Frame, merge: Merge) -> n.ChangeRows:
+    """Return the node of MERGE INTO."""
+    return n.ChangeRows(table, MergeRows(source, merge))
 
 
 def _analyze(to: Target, s: n.Analyze) -> None:
@@ -255,10 +264,7 @@ RUN: Mapping[type[Statement], Callable[[Target, Any], CommitResult | None]] = {
     n.DropIdentifierFields: _drop_identifier_fields,
     n.SetRef: _set_ref,
     n.DropRef: _drop_ref,
-    n.DeleteRows: _delete,
-    n.UpdateRows: _update,
-    n.MergeInto: _merge,
-    n.Truncate: _truncate,
+    n.ChangeRows: _change_rows,
     n.Analyze: _analyze,
 }
 """What each statement does."""

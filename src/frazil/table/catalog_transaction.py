@@ -14,12 +14,13 @@ from frazil.catalog import Identifier as Parts
 from frazil.commit.actions import Action
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
+from frazil.ops.changes import DataChange
 from frazil.ops.creation import Creation
 from frazil.ops.operation import CommitResult, TableOperation, commit_operations, naming
 from frazil.spec.metadata import TableMetadata
+from frazil.table import engines
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
-from frazil.table.verbs import Stage
 
 
 class TransactionPart(Transaction[Table]):
@@ -35,11 +36,9 @@ class TransactionPart(Transaction[Table]):
     ) -> None:
         """Leave the commit to the catalog's transaction."""
 
-    def _run_write(
-        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
-    ) -> None:
+    def _run_write(self, change: DataChange, txn: tuple[str, int] | None = None) -> None:
         with self._naming():
-            super()._run_write(staged, txn, repeatable=repeatable)
+            super()._run_write(change, txn)
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
         with self._naming():
@@ -162,5 +161,5 @@ class CreateTableTransaction(Transaction[Table]):
         """
         operation = Creation(backend, parts, metadata, base, name)
         table = Table(backend, operation.base, name)
-        operation.on_commit = table._show
+        operation.on_commit, operation.engines = table._show, engines
         super().__init__(table, operation)

@@ -16,10 +16,9 @@ from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.maintain.migration.source import SparkTables
 from frazil.ops.arguments import is_spark_frame
-from frazil.ops.engine import Engine, Frame
+from frazil.ops.engine import Engine, Frame, InputFrame
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.session import Session
-from frazil.ops.stage import InputFrame
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.version import PYSPARK, check_pyspark
 from frazil.storage import Storage

@@ -14,6 +14,7 @@ from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
 from frazil.ops.arguments import GivenFrame
+from frazil.ops.changes import DataChange, MergeRows
 from frazil.ops.operation import CommitResult, TableOperation
 from frazil.ops.session import Session
 from frazil.ops.target import WriteArguments
@@ -22,7 +23,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import place_of
 from frazil.table.evolve import UpdateSnapshot, Updating
-from frazil.table.verbs import Stage, TableHandle, Verbs
+from frazil.table.verbs import TableHandle, Verbs
 from frazil.tasks.runner import Runner
 
 T = TypeVar("T", bound=TableHandle)
@@ -80,16 +81,14 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         self._operation.commit()
         return self.table
 
-    def _run_write(
-        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
-    ) -> None:
+    def _run_write(self, change: DataChange, txn: tuple[str, int] | None = None) -> None:
         if txn is not None:
             raise InvalidInput(
                 "txn= belongs to the whole transaction, not to one of its writes: they are committed together.",
                 hint="Use t.transaction(txn=…).",
                 table=self.table._name,
             )
-        self._operation.run(staged)
+        self._operation.run(change)
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
         self._operation.stage(action(self.metadata))
@@ -123,10 +122,19 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         **write_options: object,
     ) -> None:
         """Stage a MERGE given as an object; `merge` returns the builder for it."""
-        arguments = WriteArguments(
-            "merge", branch, snapshot_properties, write_options, case_sensitive
+        self._run_write(
+            MergeRows(
+                df,
+                merge,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+                mode=mode,
+                runner=runner,
+                spark=spark,
+            )
         )
-        self._merged(df, merge, mode, arguments=arguments, runner=runner, spark=spark)
 
     def update_location(self, location: str) -> Self:
         """Set the table's location, below which new files are written. A relative path is taken

@@ -5,10 +5,8 @@ and updates give it the state that their commit made.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Self, TypeVar
 
 from frazil.catalog import CatalogBackend, LoadedTable
@@ -20,32 +18,35 @@ from frazil.commit.evolve.manage_snapshots import ManageSnapshots, UpdateStatist
 from frazil.commit.evolve.update_properties import UpdateProperties
 from frazil.errors import InvalidInput, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue
-from frazil.ops import metadata_changes, row_changes, stage
-from frazil.ops.arguments import GivenFrame, is_spark_column, is_stream, mapping
+from frazil.ops import metadata_changes
+from frazil.ops.arguments import GivenFrame
+from frazil.ops.changes import (
+    AddFiles,
+    AppendRows,
+    DataChange,
+    DeleteRows,
+    MergeRows,
+    OverwritePartitions,
+    OverwriteRows,
+    UpdateRows,
+    UpsertRows,
+)
 from frazil.ops.engine import Frame
-from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.merge import stage_merge
 from frazil.ops.operation import CommitResult, TableOperation, writable
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
-from frazil.ops.stage import InputFrame, StagedWrite
-from frazil.ops.step import Step
-from frazil.ops.target import WriteArguments, overwrites_partitions
 from frazil.rows.clauses import Merge
-from frazil.rows.upsert import upsert_of
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.storage.locations import absolute
 from frazil.table import engines
 from frazil.table.engines import refresh_views
 from frazil.table.evolve import UpdateSchema, Updating
 from frazil.table.merge import MergeBuilder
-from frazil.tasks.runner import InProcess, Runner
+from frazil.tasks.runner import Runner
 
 R = TypeVar("R")
 P = TypeVar("P")
 U = TypeVar("U")
-Stage = Callable[[TableOperation], StagedWrite]
 
 
 class Verbs(ABC, Generic[R, P]):
@@ -70,11 +71,8 @@ class Verbs(ABC, Generic[R, P]):
     """
 
     @abstractmethod
-    def _run_write(
-        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
-    ) -> R:
-        """Run a write on an operation. `repeatable`: for a write that looks for existing rows,
-        whether it can be run a second time; None: it does not look for rows."""
+    def _run_write(self, change: DataChange, txn: tuple[str, int] | None = None) -> R:
+        """Run a change on an operation."""
 
     @abstractmethod
     def _change(self, action: Callable[[TableMetadata], Action]) -> P:
@@ -102,15 +100,16 @@ class Verbs(ABC, Generic[R, P]):
         `case_sensitive`: how the frame's column names are matched; None: True, and for Spark frames
         `spark.sql.caseSensitive`.
         """
-        arguments = WriteArguments(
-            "append", branch, snapshot_properties, write_options, case_sensitive
+        return self._run_write(
+            AppendRows(
+                df,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+            ),
+            txn,
         )
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            rows = engines.of_frame(df)
-            return stage.append(rows, operation.target(arguments, rows.engine))
-
-        return self._run_write(staged, txn)
 
     def overwrite(
         self,
@@ -125,26 +124,17 @@ class Verbs(ABC, Generic[R, P]):
     ) -> R:
         """Replace the rows for which the filter is TRUE (by default all rows) by the rows of a
         frame. The session of a Spark frame does the work, for other frames this process."""
-        arguments = WriteArguments(
-            "overwrite", branch, snapshot_properties, write_options, case_sensitive
+        return self._run_write(
+            OverwriteRows(
+                df,
+                overwrite_filter,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+            ),
+            txn,
         )
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            operation.check_open()
-            if overwrites_partitions(arguments, overwrite_filter):
-                return _replaced_partitions(
-                    operation, df, arguments.for_verb("dynamic_partition_overwrite")
-                )
-            rows = engines.of_frame(df)
-            # An overwrite of all rows reads none of them, so it needs no tasks of Spark; a frame of
-            # this process brings no session.
-            if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:
-                step = operation.step(arguments, IN_PROCESS, InProcess(), rows)
-            else:
-                step = _row_step(operation, arguments, None, None, rows, [overwrite_filter])
-            return row_changes.overwrite(step, rows, overwrite_filter)
-
-        return self._run_write(staged, txn)
 
     def dynamic_partition_overwrite(
         self,
@@ -157,15 +147,15 @@ class Verbs(ABC, Generic[R, P]):
         **write_options: object,
     ) -> R:
         """Replace the partitions that the frame has rows for. An empty frame changes nothing."""
-        arguments = WriteArguments(
-            "dynamic_partition_overwrite",
-            branch,
-            snapshot_properties,
-            write_options,
-            case_sensitive,
-        )
         return self._run_write(
-            lambda operation: _replaced_partitions(operation, df, arguments), txn
+            OverwritePartitions(
+                df,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+            ),
+            txn,
         )
 
     def add_files(
@@ -184,18 +174,15 @@ class Verbs(ABC, Generic[R, P]):
         again, and its rows are read twice; they can be changed once the table was overwritten with
         its own rows (docs/adr/0023).
         """
-        arguments = WriteArguments("append", branch, snapshot_properties)
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            if isinstance(file_paths, str):
-                raise InvalidInput(
-                    f"add_files takes a list of paths, not one text: [{file_paths!r}]."
-                )
-            to = operation.target(arguments, IN_PROCESS)
-            paths = [absolute(os.fspath(p)) for p in file_paths]
-            return stage.add_files(paths, to, again=not check_duplicate_files)
-
-        return self._run_write(staged, txn)
+        return self._run_write(
+            AddFiles(
+                file_paths,
+                not check_duplicate_files,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+            ),
+            txn,
+        )
 
     # --- rows that are there
 
@@ -230,20 +217,20 @@ class Verbs(ABC, Generic[R, P]):
                 "delete takes one filter: delete_filter and where= are both given.",
                 hint="Join them by AND.",
             )
-        arguments = WriteArguments(
-            "delete", branch, snapshot_properties, write_options, case_sensitive
-        )
-        chosen = delete_filter if where is None else where
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            return row_changes.delete(
-                _row_step(operation, arguments, runner, spark, words=[chosen]),
-                chosen,
-                mode,
+        return self._run_write(
+            DeleteRows(
+                delete_filter if where is None else where,
                 target_alias,
-            )
-
-        return self._run_write(staged, txn, repeatable=True)
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+                mode=mode,
+                runner=runner,
+                spark=spark,
+            ),
+            txn,
+        )
 
     def update(
         self,
@@ -268,16 +255,21 @@ class Verbs(ABC, Generic[R, P]):
         does. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode. `runner`,
         `spark`, `target_alias`: as for `delete`.
         """
-        arguments = WriteArguments(
-            "update", branch, snapshot_properties, write_options, case_sensitive
+        return self._run_write(
+            UpdateRows(
+                set,
+                where,
+                target_alias,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+                mode=mode,
+                runner=runner,
+                spark=spark,
+            ),
+            txn,
         )
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            values = mapping("set", set)
-            step = _row_step(operation, arguments, runner, spark, words=[where, *values.values()])
-            return row_changes.update(step, values, where, mode, target_alias)
-
-        return self._run_write(staged, txn, repeatable=True)
 
     def upsert(
         self,
@@ -303,19 +295,22 @@ class Verbs(ABC, Generic[R, P]):
         the settings of a session that is merely active do not apply to frames other than Spark's,
         as in `append`. Raises InvalidInput for a key that the frame holds more than once.
         """
-        arguments = WriteArguments(
-            "merge", branch, snapshot_properties, write_options, case_sensitive
+        return self._run_write(
+            UpsertRows(
+                df,
+                join_cols,
+                when_matched_update_all,
+                when_not_matched_insert_all,
+                branch=branch,
+                snapshot_properties=snapshot_properties,
+                options=write_options,
+                case_sensitive=case_sensitive,
+                mode=mode,
+                runner=runner,
+                spark=spark,
+            ),
+            txn,
         )
-
-        def staged(operation: TableOperation) -> StagedWrite:
-            rows = engines.of_frame(df)
-            step = _row_step(operation, arguments, runner, spark, rows)
-            merge, key_columns = upsert_of(
-                step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all
-            )
-            return stage_merge(step, rows, merge, mode, unique=key_columns)
-
-        return self._run_write(staged, txn, repeatable=not is_stream(df))
 
     def merge(
         self,
@@ -339,30 +334,24 @@ class Verbs(ABC, Generic[R, P]):
         write option `merge_schema=True` adds the assigned columns that only the frame has, and widens
         the types of columns that are assigned the frame's column of their name.
         """
-        arguments = WriteArguments(
-            "merge", branch, snapshot_properties, write_options, case_sensitive
-        )
-        run = partial(self._merged, arguments=arguments, runner=runner, spark=spark, txn=txn)
-        return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
-    def _merged(
-        self,
-        df: Frame,
-        merge: Merge,
-        mode: str | None,
-        *,
-        arguments: WriteArguments,
-        runner: Runner | str | None,
-        spark: Session | None,
-        txn: tuple[str, int] | None = None,
-    ) -> R:
-        def staged(operation: TableOperation) -> StagedWrite:
-            rows = engines.of_frame(df)
-            return stage_merge(
-                _row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode
+        def run(frame: Frame, merge: Merge, mode: str | None) -> R:
+            return self._run_write(
+                MergeRows(
+                    frame,
+                    merge,
+                    branch=branch,
+                    snapshot_properties=snapshot_properties,
+                    options=write_options,
+                    case_sensitive=case_sensitive,
+                    mode=mode,
+                    runner=runner,
+                    spark=spark,
+                ),
+                txn,
             )
 
-        return self._run_write(staged, txn, repeatable=not is_stream(df))
+        return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
     # --- metadata
 
@@ -462,21 +451,24 @@ class TableHandle:
     def _begin(self, txn: Txn | None = None) -> TableOperation:
         """Begin an operation on the state of the table that this handle holds."""
         return TableOperation(
-            self._backend, self._loaded, self._name, on_commit=self._show, txn=txn
+            self._backend,
+            self._loaded,
+            self._name,
+            on_commit=self._show,
+            txn=txn,
+            engines=engines,
         )
 
 
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
     """Change a table, with one commit per call."""
 
-    def _run_write(
-        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
-    ) -> CommitResult:
-        """Run a write and commit it.
+    def _run_write(self, change: DataChange, txn: tuple[str, int] | None = None) -> CommitResult:
+        """Run a change and commit it.
 
         If a DELETE, UPDATE or MERGE matches no rows in the state that this handle holds, there is
         nothing to commit, and no commit would notice that the handle is stale. So the newest state
-        is loaded then, and if it is another one, the write runs once more on it.
+        is loaded then, and if it is another one, the change runs once more on it.
 
         With a txn the newest state is loaded first, so that a repeated write is recognised before
         anything is read or written.
@@ -484,25 +476,25 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         if txn is not None:
             once = txn_of(txn)
             self.refresh()
-            return self._committed(staged, once)
-        result = self._committed(staged)
+            return self._committed(change, once)
+        result = self._committed(change)
         before = self._loaded.metadata_location
         if (
-            repeatable is None
+            change.repeatable is None
             or result.snapshot_id is not None
             or self.refresh()._loaded.metadata_location == before
         ):
             return result
-        if not repeatable:
+        if not change.repeatable:
             text = f"Table {self._name} has changed since it was loaded, and the stream of rows has been consumed."
             raise ValidationException(
                 text, hint="The table is refreshed now: pass the rows again.", table=self._name
             )
-        return self._committed(staged)
+        return self._committed(change)
 
-    def _committed(self, staged: Stage, txn: Txn | None = None) -> CommitResult:
+    def _committed(self, change: DataChange, txn: Txn | None = None) -> CommitResult:
         with self._begin(txn) as operation:
-            operation.run(staged)
+            operation.run(change)
         return operation.result
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> CommitResult:
@@ -513,35 +505,3 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
     def _updating(self, update: Callable[[TableMetadata], U]) -> Updating[U]:
         operation = self._begin()
         return Updating(operation, update(operation.metadata))
-
-
-def _replaced_partitions(
-    operation: TableOperation, df: Frame, arguments: WriteArguments
-) -> StagedWrite:
-    rows = engines.of_frame(df)
-    return stage.replace_partitions(rows, operation.target(arguments, rows.engine))
-
-
-def _row_step(
-    operation: TableOperation,
-    arguments: WriteArguments,
-    runner: Runner | str | None,
-    spark: Session | None,
-    rows: InputFrame | None = None,
-    words: Iterable[object] = (),
-) -> Step:
-    """Begin a row-level change with the engine and runner that the arguments choose.
-
-    `rows`: a Spark frame brings its own session. `words`: the conditions and values; a Column among
-    them brings the running session.
-    """
-    operation.check_open()
-    if spark is None and rows is not None and rows.engine.evaluates_sql:
-        spark = rows.frame.sparkSession
-    if spark is None and any(map(is_spark_column, words)):
-        spark = engines.active_session()
-    operation.go_first(rows)
-    engine, chosen = engines.of_rows(operation.metadata, operation.storage, runner, spark)
-    return operation.step(
-        arguments, engine, chosen, rows, named=spark is not None or runner is not None
-    )

@@ -11,13 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 import frazil
-from frazil.ops import stage
+from frazil.ops.changes import AppendRows
 from frazil.ops.operation import TableOperation
-from frazil.ops.target import WriteArguments
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit
 from frazil.stream.partitions.options import partition_commit_options
-from frazil.table import engines
 
 KIND, TRIGGER, DELAY = (f"sink.partition-commit.{n}" for n in ("policy.kind", "trigger", "delay"))
 HOUR, DAY = 3_600_000, 86_400_000
@@ -77,12 +75,8 @@ class Stream:
             with TableOperation(
                 backend, table._loaded, self.name, txn=Txn(self.query_id, number)
             ) as operation:
-                frame = engines.of_frame(rows if isinstance(rows, pa.Table) else pa.table(rows))
-                operation.run(
-                    lambda o: stage.append(
-                        frame, o.target(WriteArguments("append", self.branch), frame.engine)
-                    )
-                )
+                frame = rows if isinstance(rows, pa.Table) else pa.table(rows)
+                operation.run(AppendRows(frame, branch=self.branch))
                 operation.stage(*self.hook.actions(batch, table._loaded))
         self.hook.committed(batch, self.table._loaded)
 

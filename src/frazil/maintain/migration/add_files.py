@@ -14,10 +14,8 @@ from frazil.errors import InvalidInput
 from frazil.maintain.migration.source import Source
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
-from frazil.ops import stage
-from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.changes import AddFiles
 from frazil.ops.operation import Preview
-from frazil.ops.target import WriteArguments
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.transforms import IdentityTransform
@@ -74,8 +72,7 @@ def add_files(
         )
     operation = table.begin()
     with operation, progress(len(paths), "footers read", callback) as shown:
-        to = operation.target(WriteArguments("append"), IN_PROCESS)
-        operation.add(stage.add_files(paths, to, parallelism, shown.advance, again))
+        operation.run(AddFiles(paths, again, parallelism, shown.advance))
     summary = operation.result.summary
     return AddFilesResult(
         added_files_count=int(summary.get("added-data-files", 0)),

@@ -15,10 +15,8 @@ from frazil.maintain.migration.add_files import paths_to_add
 from frazil.maintain.migration.source import Source, SparkTables, columns_of
 from frazil.maintain.procedure import ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
-from frazil.ops import stage
+from frazil.ops.changes import AddFiles
 from frazil.ops.creation import Creation
-from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.target import WriteArguments
 from frazil.spec.properties import GC_ENABLED, PLACES
 from frazil.spec.schema import Schema
 from frazil.storage import Storage, is_inside
@@ -76,11 +74,10 @@ class Import:
         if dry_run:
             return len(files)
         with creation:
-            to = creation.target(WriteArguments("append"), IN_PROCESS)
             if files:
                 paths = paths_to_add(source, creation.metadata, self.storage)
                 with progress(len(paths), "footers read", self.callback) as shown:
-                    creation.add(stage.add_files(paths, to, self.parallelism, shown.advance))
+                    creation.run(AddFiles(paths, False, self.parallelism, shown.advance))
         return int(creation.result.summary.get("total-data-files", 0))
 
 

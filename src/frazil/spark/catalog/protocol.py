@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
 from frazil.maintain.procedures import Procedure
-from frazil.ops.insert import Insert
+from frazil.ops.insert import Insertion
 from frazil.ops.table_definition import TableChange
 
 Parts = tuple[str, ...]
@@ -51,7 +50,7 @@ class ViewDefinition:
 class Staged(Protocol):
     """Hold a table that is created or replaced together with its rows, as one commit."""
 
-    def insert(self, frame: DataFrame, insert: Insert) -> None: ...
+    def insert(self, insertion: Insertion) -> None: ...
 
     def commit(self) -> None: ...
 
@@ -87,9 +86,7 @@ class Calls(Protocol):
 
     def rename_table(self, parts: Parts, to: Parts) -> None: ...
 
-    def insert(
-        self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None
-    ) -> None: ...
+    def insert(self, parts: Parts, insertion: Insertion, branch: str | None) -> None: ...
 
     # --- views
 

@@ -10,14 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
 from frazil.expr.sql_text import back_quoted
-from frazil.ops.insert import Insert
+from frazil.ops.insert import Insertion
 from frazil.ops.session import Session
 from frazil.scan.columns import LINEAGE, metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
@@ -329,14 +328,14 @@ class ServedTable(DescribedState):
 
     # --- not of the interfaces: their names begin with _, or they return what Python asks
 
-    def _insert(self, frame: DataFrame, insert: Insert) -> None:
-        self.calls.insert(self.parts, frame, insert, self.branch)
+    def _insert(self, insertion: Insertion) -> None:
+        self.calls.insert(self.parts, insertion, self.branch)
 
-    def _stream(self, query: str, options: Mapping[str, str], insert: Insert) -> TakeBatch:
+    def _stream(self, query: str, options: Mapping[str, str], replaces: bool) -> TakeBatch:
         """Return what writes the batches of a streaming query, of which each asks for it."""
         if query not in self._streams:
             target = sink_table(self.calls.backend, self.loaded, self._described)
-            output = None if insert.where is None else "complete"
+            output = "complete" if replaces else None
             self._streams[query] = batches_of_client(
                 self.spark, target, options, self.branch, output
             )

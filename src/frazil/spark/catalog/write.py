@@ -5,13 +5,14 @@ the relation that rows go into.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from frazil.errors import Unsupported
-from frazil.ops.insert import Insert
+from frazil.ops.insert import Insertion, insertion
 from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.interruptible import ended_with_caller
@@ -20,10 +21,10 @@ from frazil.spark.host.jvm_catalog import INSERTABLE, STREAMS_CHANGES, WRITE, Ca
 from frazil.spark.host.jvm_plans import session_frame
 from frazil.spark.host.jvm_sources import TakeBatch, stream_write
 
-Take = Callable[[DataFrame, Insert], None]
-"""Write the rows of a DataFrame."""
-Stream = Callable[[Insert], TakeBatch]
-"""Return what writes the batches of a stream, of which an Insert says whether each replaces all."""
+Take = Callable[[Insertion], None]
+"""Insert the rows of a DataFrame."""
+Stream = Callable[[bool], TakeBatch]
+"""Return what writes the batches of a stream. The argument tells whether each replaces all rows."""
 
 
 class WriteBuilder(SparkProxy):
@@ -63,15 +64,11 @@ class WriteBuilder(SparkProxy):
         return self
 
     def build(self) -> Any:
-        insert = Insert(self._where, dynamic=self._dynamic, options=self._options)
-        stream = self._stream
-        return V1Write(
-            self.types,
-            self._described,
-            lambda frame: self._take(frame, insert),
-            self._spark,
-            None if stream is None else lambda: stream(insert),
-        )
+        stream = None if self._stream is None else partial(self._stream, self._where is not None)
+        return V1Write(self.types, self._described, self._inserted, self._spark, stream)
+
+    def _inserted(self, frame: DataFrame) -> None:
+        self._take(insertion(frame, self._where, dynamic=self._dynamic, options=self._options))
 
     def buildForBatch(self) -> Any:
         raise Unsupported(

@@ -42,7 +42,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.in_process import InProcessEngine
 from frazil.ops.insert import require_branch
 from frazil.ops.operation import TableOperation, writable
-from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
+from frazil.ops.stage import of_files, staged_by
 from frazil.ops.target import (
     WriteArguments,
     check_overwrite,
@@ -427,18 +427,10 @@ class SourceWriter(DataSourceArrowWriter):
         with attempts.removing_files_on_error():
             backend, base, name = self.table
             attempts.remove_unreported(f.file_path for f in files)
-            staged = self._staged(files)
+            staged = of_files(files, self._to.metadata, self._to)
+            staged = staged_by(self._verb, staged, self._to, self._start)
         with TableOperation(backend, base, name, SIDE_PROCESS) as operation:
             operation.add(staged)
-
-    def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:
-        """Return the staged write for the verb: append, overwrite, or overwrite of partitions."""
-        staged = of_files(files, self._to.metadata, self._to)
-        if self._verb == "append":
-            return appended(staged, self._to)
-        if self._verb == "overwrite":
-            return overwritten(staged, self._to, AlwaysTrue(), self._start)
-        return partitions_replaced(staged, self._to, self._start)
 
     def abort(self, messages: list[Any]) -> None:
         """Remove the files that tasks of a failed job have written.

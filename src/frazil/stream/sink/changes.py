@@ -14,17 +14,15 @@ from frazil.commit.actions import Action, MetadataChange, RowDelta, WrittenFor
 from frazil.commit.apply import apply_updates
 from frazil.commit.context import remove
 from frazil.commit.produce import parent_of
-from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqualTo, Reference
+from frazil.expr.nodes import And, EqualTo, Expression, NullSafeEqualTo, Reference
 from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready
 from frazil.ops.operation import TableOperation
 from frazil.ops.stage import (
     StagedWrite,
-    appended,
     evolve_to,
     of_files,
-    overwritten,
-    partitions_replaced,
+    staged_by,
     written,
 )
 from frazil.ops.target import WriteArguments, WriteTarget, WrittenTo, start_of, where_to
@@ -88,17 +86,19 @@ class BatchStage:
     def where_to(self, metadata: TableMetadata) -> WrittenTo:
         return where_to(self._arguments, metadata, self._rows.input.engine)
 
-    def __call__(self, operation: TableOperation) -> StagedWrite:
-        match self._options.mode:
-            case "append":
-                return self._appended(operation)
-            case "overwrite":
-                return self._partitions_replaced(operation)
-            case "complete":
-                return self._replaced(operation)
-        if self._options.strategy == EQUALITY_DELETES:
-            return self._with_equality_deletes(operation)
-        return self._looked_up(operation)
+    def __repr__(self) -> str:
+        return f"BatchStage({self._options.mode})"
+
+    def staged(self, operation: TableOperation) -> StagedWrite:
+        if self._options.verb != "merge":
+            to = self._target(operation)
+            staged = _staged_files(self._options, written(self._rows.input, to), to)
+        elif self._options.strategy == EQUALITY_DELETES:
+            staged = self._with_equality_deletes(operation)
+        else:
+            return self._looked_up(operation)
+        self.came = bool(staged.actions)
+        return staged
 
     def discard(self, storage: Storage) -> None:
         """Do nothing: no file is written before the batch is staged."""
@@ -109,40 +109,6 @@ class BatchStage:
     def _named(self, to: WriteTarget) -> WriteTarget:
         """Return the same write, whose files carry the query and the batch in their names."""
         return replace(to, options=replace(to.options, named_for=self._named_for))
-
-    # --- rows as they are
-
-    def _appended(self, operation: TableOperation) -> StagedWrite:
-        to = self._target(operation)
-        staged = written(self._rows.input, to)
-        self.came = bool(staged.files)
-        return appended(staged, to) if self.came else StagedWrite(())
-
-    def _partitions_replaced(self, operation: TableOperation) -> StagedWrite:
-        """Replace the partitions that the batch has rows of, as Flink's overwrite-enabled does; all
-        rows of an unpartitioned table.
-        """
-        to = self._target(operation)
-        staged = written(self._rows.input, to)
-        self.came = bool(staged.files)
-        return (
-            partitions_replaced(staged, to, start_of(to.metadata, to))
-            if self.came
-            else StagedWrite(())
-        )
-
-    def _replaced(self, operation: TableOperation) -> StagedWrite:
-        """Replace all rows of the branch by those of the batch, in one commit; where there are none
-        of either, nothing is done.
-        """
-        to = self._target(operation)
-        staged = written(self._rows.input, to)
-        self.came = bool(staged.files) or _holds_files(to)
-        return (
-            overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to))
-            if self.came
-            else StagedWrite(())
-        )
 
     # --- rows by key
 
@@ -185,7 +151,6 @@ class BatchStage:
             DeletesReach(to.branch, specs, ids),
             delta,
         )
-        self.came = bool(both)
         return (
             StagedWrite(actions, both, time.perf_counter() - begun, metrics)
             if both
@@ -243,30 +208,31 @@ class FilesStage:
     def where_to(self, metadata: TableMetadata) -> WrittenTo:
         return where_to(self._arguments, metadata, self._engine)
 
-    def __call__(self, operation: TableOperation) -> StagedWrite:
+    def __repr__(self) -> str:
+        return f"FilesStage({self._options.mode}, {len(self._files)} files)"
+
+    def staged(self, operation: TableOperation) -> StagedWrite:
         # first, so that they are removed if the batch is found to be done
         operation.written += [f.file_path for f in self._files]
         to = operation.target(self._arguments, self._engine)
-        replaces = self._options.mode == "complete"
-        self.came = bool(self._files) or (replaces and _holds_files(to))
-        if not self.came:
-            return StagedWrite(())
-        staged = of_files(self._files, replace(to.metadata, current_schema_id=self._schema_id), to)
-        if self._options.mode == "overwrite":
-            return partitions_replaced(staged, to, start_of(to.metadata, to))
-        return (
-            overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to))
-            if replaces
-            else appended(staged, to)
-        )
+        written_for = replace(to.metadata, current_schema_id=self._schema_id)
+        staged = _staged_files(self._options, of_files(self._files, written_for, to), to)
+        self.came = bool(staged.actions)
+        return staged
 
     def discard(self, storage: Storage) -> None:
         remove(storage, [f.file_path for f in self._files], "a batch that is committed already")
 
 
-def _holds_files(to: WriteTarget) -> bool:
-    head = parent_of(to.metadata, to.branch)
-    return head is not None and head.summary.get("total-data-files") != "0"
+def _staged_files(options: SinkOptions, staged: StagedWrite, to: WriteTarget) -> StagedWrite:
+    """Stage the written files of a batch by its write mode: as an append, in place of the partitions
+    that they are in (as Flink's overwrite-enabled does; all rows of an unpartitioned table), or in
+    place of all rows of the branch. Nothing is done without files, unless there are some to replace.
+    """
+    head = parent_of(to.metadata, to.branch) if options.mode == "complete" else None
+    if not staged.files and (head is None or head.summary.get("total-data-files") == "0"):
+        return StagedWrite(())
+    return staged_by(options.verb, staged, to, start_of(to.metadata, to))
 
 
 def _merge_by(reduction: Reduction, merge_schema: bool) -> Merge:

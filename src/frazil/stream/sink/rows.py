@@ -16,9 +16,8 @@ from frazil.arrow.values.arrow_schema import from_arrow_schema
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.write.conform import conform, frame_schema
 from frazil.arrow.write.write_context import WriteContext
-from frazil.ops.engine import Engine
+from frazil.ops.engine import Engine, InputFrame
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.stage import InputFrame
 from frazil.rows.assign import refuse_partial
 from frazil.rows.source import MergeSource, signed, stage
 from frazil.spec.metadata import TableMetadata

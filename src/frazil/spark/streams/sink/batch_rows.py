@@ -22,8 +22,7 @@ from pyspark.sql import types as s
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import Unsupported
-from frazil.ops.engine import Engine
-from frazil.ops.stage import InputFrame
+from frazil.ops.engine import Engine, InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
