@@ -116,7 +116,7 @@ public final class ParquetFiles {
     private final Long number = NUMBERS.incrementAndGet(); // by which Python knows the filters again
     private StructType wanted;
     private List filters = new ArrayList();
-    private String left; // rows and number of the files that the filters leave, number of all
+    private String left; // rows and number of the files that the filters leave, number of all, bytes of those left
     private boolean holds = true; // every row of those files is one that the filters want
     private int limit = -1;
     private String asked;
@@ -231,7 +231,7 @@ public final class ParquetFiles {
     private final StructType columns;
     private final StructType constants;
     private final List arrived = new ArrayList();
-    private final long[] counts; // rows and number of the files that are left, number of all
+    private final long[] counts; // rows and number of the files that are left, number of all, bytes of those left
     private final String filtered;
     private final String limited;
     private final Filter[] pushed; // what the reader holds against a row group's statistics
@@ -262,11 +262,11 @@ public final class ParquetFiles {
         filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
       }
       String[] numbers = left.split(" ");
-      this.limited = numbers.length > 3 ? ", PushedLimit: " + numbers[3] : "";
+      this.limited = numbers.length > 4 ? ", PushedLimit: " + numbers[4] : "";
       this.filtered = filtered.toString();
       this.pushed = (Filter[]) pushed.toArray(new Filter[0]);
       this.number = number;
-      this.counts = new long[3];
+      this.counts = new long[4];
       for (int n = 0; n < counts.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
 
@@ -303,7 +303,9 @@ public final class ParquetFiles {
 
     public Statistics estimateStatistics() {
       final long rows = counts[0];
-      final long bytes = Math.max(1L, rows * (8L + readSchema().defaultSize()));
+      // as Spark estimates its own Parquet tables, by which it chooses the joins that it broadcasts
+      double read = (8.0 + readSchema().defaultSize()) / (8.0 + files.schema().defaultSize());
+      final long bytes = Math.max(1L, (long) (SQLConf$.MODULE$.get().fileCompressionFactor() * counts[3] * read));
       return new Statistics() {
         public OptionalLong sizeInBytes() { return OptionalLong.of(bytes); }
         public OptionalLong numRows() { return OptionalLong.of(rows); }

@@ -139,19 +139,20 @@ class FileAnswers:
         numbers: Sequence[int] | None,
         prune: Prune,
     ):
-        self._root, self._paths, self._sizes, self._prune = root, paths, sizes, prune
-        self._rows = np.asarray(rows, np.int64)
+        self._root, self._paths, self._prune = root, paths, prune
+        self._rows, self._sizes = np.asarray(rows, np.int64), np.asarray(sizes, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
         self._queries: dict[str, _Query] = {}
 
     def apply(self, verb: str, message: str) -> str:
-        """Answer a question: "plan", whether all rows of the files that filters leave are wanted,
-        and the rows and number of these files and the number of all; "limit", the same numbers for
-        files of as many rows at least; "aggregates", a line for each, or nothing where statistics
-        do not tell; "statistics", of each column the numbers of distinct values and of nulls, the
-        least and the greatest value; "columns", those of the columns given by which a join may filter; "files", four
-        lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
+        """Answer a question. "plan": whether all rows of the files that filters leave are wanted,
+        the rows and number of these files, the number of all, the bytes of those left. "limit": the
+        same numbers for files of as many rows at least. "aggregates": a line for each, nothing
+        where statistics do not tell. "statistics": of each column the numbers of distinct values
+        and of nulls, the least and the greatest value. "columns": those of the columns given by
+        which a join may filter. "files": four lines for each file to read, its bytes, number,
+        location in manifests and as Hadoop takes it.
         """
         number, _, asked = message.partition("\n")
         query = self._queries.get(number, _Query())
@@ -194,8 +195,10 @@ class FileAnswers:
 
     def _left(self, query: _Query) -> str:
         places = self._places(query, ())
-        rows = self._rows if places is None else self._rows[places]
-        return f"{rows.sum()} {len(rows)} {len(self._paths)}"
+        rows, sizes = (
+            column if places is None else column[places] for column in (self._rows, self._sizes)
+        )
+        return f"{rows.sum()} {len(rows)} {len(self._paths)} {sizes.sum()}"
 
     def _of_rows(self, places: Sequence[int] | None, wanted: int) -> Sequence[int]:
         """Return the first places of files that have as many rows at least."""
