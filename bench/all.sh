@@ -25,4 +25,14 @@ run "$peers/java/bin/python" java "$@"
 run "$peers/spark41/bin/python" frazil "$@"
 run "$peers/pyiceberg/bin/python" pyiceberg "$@"
 run "$ours" raw "$@"
+# The queries of TPC-H and TPC-DS, which take no workload's name.
+queries=$cache/bench-queries.jsonl
+[ $# -gt 0 ] || for suite in tpch tpcds; do
+    [ -d "$data/$suite/in" ] || "$peers/benchdata/bin/python" queries.py make "$data" --suite $suite --scale "$([ "$scale" = full ] && echo 1 || echo 0.01)"
+    for of in "$peers/spark41 spark" "$peers/spark41 frazil" "$peers/java java"; do
+        read -r python engine <<<"$of"
+        "$python/bin/python" queries.py run "$data" --suite $suite --engine "$engine" --out "$queries" || echo "$engine ended early" >&2
+    done
+done
 "$ours" report.py "$out" --scale "$scale" | tee "$cache/bench-report.md"
+[ ! -f "$queries" ] || "$ours" queries.py report "$queries" | tee -a "$cache/bench-report.md"

@@ -68,7 +68,7 @@ spark42) spark spark42 4.2.0 ;;
 sparknext) # the newest that pip finds, pre-releases too
     newest=$("$python" -m pip index versions pyspark --pre --disable-pip-version-check 2>/dev/null | sed -n '1s/.*(\(.*\)).*/\1/p')
     spark "sparknext-$newest" "${newest:?pip finds no PySpark}" && echo "sparknext-$newest" ;;
-benchdata) packages benchdata "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy tpchgen-cli matplotlib ;;
+benchdata) packages benchdata "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy tpchgen-cli matplotlib duckdb==1.5.5 duckdb-extension-tpch==1.5.5 duckdb-extension-tpcds==1.5.5 ;;
 dbt) packages dbt dbt-core==1.10.23 dbt-spark==1.10.3 ;;
 classes) "$python" "$root/tests/peers/classes.py" ;;
 *) echo "$usage" >&2 && exit 2 ;;
