@@ -151,6 +151,30 @@ def streams_of_tables() -> None:
     assert text.getCondition() == "TABLE_OR_VIEW_NOT_FOUND", text
 
 
+def partitions_of_streams_are_announced() -> None:
+    name, to = _made("pieces"), _made("announced", "PARTITIONED BY (s)")
+    kind, trigger = "sink.partition-commit.policy.kind", "sink.partition-commit.trigger"
+    folder = f"{_FOLDER}/announced"
+
+    def run(**options: str) -> None:
+        writer = _SPARK.readStream.table(name).writeStream.format("iceberg").options(**options)
+        writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
+        assert writer.toTable(to).awaitTermination(120)
+
+    needs = _error(lambda: run(**{kind: "property", trigger: "partition-time"}))
+    assert "needs a watermark" in str(needs), needs
+    code = "sink.partition-commit.policy.class"
+    refused = _error(lambda: run(**{kind: "custom", code: "os:getcwd"}))
+    assert "names code of the serving process" in str(refused), refused
+    ended = {kind: "tag", "sink.partition-commit.end-input": "true"}
+    run(**ended, **{"sink.partition-commit.delay": "1 h"})
+    marks = lambda: [r[0] for r in _SPARK.sql(f"SELECT name FROM {to}.refs").collect()]
+    until = time.monotonic() + 30
+    while len(marks()) < 3 and time.monotonic() < until:
+        time.sleep(0.3)
+    assert sorted(marks()) == ["done/s=a", "done/s=b", "main"], marks()
+
+
 def clients_beside_each_other() -> None:
     name, one, other = _made("beside"), _new(), _new()
     one.catalog.setCurrentCatalog("lake")
@@ -297,6 +321,7 @@ for _check in (
     row_changes_and_overwrites_of_frames,
     the_format_by_names,
     streams_of_tables,
+    partitions_of_streams_are_announced,
     clients_beside_each_other,
     errors_have_conditions_and_no_trace,
     a_write_that_is_repeated_and_who_wrote,

@@ -71,6 +71,7 @@ IN_A_RUNNING_QUERY = {
     "jvm_plans.batch_watermark_ms",
     "jvm_plans.checkpoint_of",
     "jvm_plans.running_query",
+    "jvm_plans.query_of_client",
     "jvm_plans.sends_changes",
     "jvm_plans.has_read_all",
     "jvm_reads.read_text",

@@ -55,10 +55,17 @@ class DataChange(TableWrite):
         does not look for rows."""
         return None
 
+    @property
+    def txn(self) -> Any:
+        """Return the txn of the change, which INSERT and Spark's writers give as an option; None:
+        there is none."""
+        return next((v for k, v in self.options.items() if k.lower() == "txn"), None)
+
     def arguments(self, verb: Verb) -> WriteArguments:
         """Return the arguments that say where and how a verb writes."""
+        options = {k: v for k, v in self.options.items() if k.lower() != "txn"}
         return WriteArguments(
-            verb, self.branch, self.snapshot_properties, self.options, self.case_sensitive
+            verb, self.branch, self.snapshot_properties, options, self.case_sensitive
         )
 
     def __repr__(self) -> str:

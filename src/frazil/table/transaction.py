@@ -82,7 +82,7 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         return self.table
 
     def _run_write(self, change: DataChange, txn: tuple[str, int] | None = None) -> None:
-        if txn is not None:
+        if txn is not None or change.txn is not None:
             raise InvalidInput(
                 "txn= belongs to the whole transaction, not to one of its writes: they are committed together.",
                 hint="Use t.transaction(txn=…).",

@@ -473,8 +473,7 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         With a txn the newest state is loaded first, so that a repeated write is recognised before
         anything is read or written.
         """
-        if txn is not None:
-            once = txn_of(txn)
+        if (once := txn_of(change.txn if txn is None else txn)) is not None:
             self.refresh()
             return self._committed(change, once)
         result = self._committed(change)

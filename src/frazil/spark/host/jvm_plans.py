@@ -32,6 +32,7 @@ from frazil.spark.host.jvm import (
     jvm_of,
     no_option,
     scala_seq,
+    session_of,
 )
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
@@ -205,6 +206,15 @@ def batch_watermark_ms(query: StreamingQuery) -> int:
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
 
 
+class QueryOfClient(NamedTuple):
+    """Hold what is asked of a running query: its session, whether it has a watermark, and whether
+    its trigger ends it when its input is read."""
+
+    session: Session
+    has_watermark: bool
+    ends: bool
+
+
 def running_query(spark: Session, query_id: str) -> StreamingQuery | None:
     """Return a streaming query that runs in any session of the JVM, as that of a server's client;
     None: none runs by this id. Raises one of NOT_AS_KNOWN."""
@@ -213,6 +223,17 @@ def running_query(spark: Session, query_id: str) -> StreamingQuery | None:
     if execution is None:
         return None
     return StreamingQuery(execution.sparkSession().streams().get(uuid))
+
+
+def query_of_client(spark: Session, query: StreamingQuery) -> QueryOfClient:
+    """Describe a running query that was started without Python. Raises one of NOT_AS_KNOWN."""
+    execution = query._jsq.streamingQuery()
+    trigger = kind_of(execution.trigger())
+    return QueryOfClient(
+        session_of(spark, execution.sparkSession()),
+        "EventTimeWatermark" in execution.logicalPlan().toString(),
+        trigger.startswith(("AvailableNowTrigger", "OneTimeTrigger")),
+    )
 
 
 def sends_changes(query: StreamingQuery) -> bool:

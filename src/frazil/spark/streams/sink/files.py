@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import arguments
 from frazil.spark.host import jvm
+from frazil.spark.host.jvm_plans import has_watermark
 from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.partition_commits import (
@@ -119,7 +120,7 @@ def _check_watermark(
         raise InvalidInput(
             f"watermark-column: {name} {fault}.", hint=hint, option="watermark-column"
         )
-    require_watermark(frame, options)
+    require_watermark(has_watermark(frame), options)
 
 
 @dataclass

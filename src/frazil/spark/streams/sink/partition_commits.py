@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from frazil.errors import InvalidInput
@@ -19,7 +18,6 @@ from frazil.spark.host.jvm import NOT_AS_KNOWN
 from frazil.spark.host.jvm_plans import (
     batch_watermark_ms,
     has_read_all,
-    has_watermark,
     running_query,
 )
 from frazil.stream.partitions.options import PartitionCommitOptions
@@ -55,11 +53,11 @@ def batch_watermark(spark: Session, query_id: str) -> int | None:
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
 
 
-def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None:
-    """Check, before a query starts, that a stream has the watermark that partition commit needs.
+def require_watermark(found: bool, options: PartitionCommitOptions) -> None:
+    """Check, before a query writes, that a stream has the watermark that partition commit needs.
     Raises InvalidInput.
     """
-    if options.needs_watermark and not has_watermark(frame):
+    if options.needs_watermark and not found:
         text = "sink.partition-commit.trigger=partition-time needs a watermark, and the stream has none."
         hint = "Call withWatermark on the streaming frame, or give the option watermark-column (and watermark-delay)."
         raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")

@@ -7,6 +7,7 @@ gives the same ones when it sends a batch again after a restart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Action
@@ -34,7 +36,13 @@ from frazil.ops.insert import with_branch
 from frazil.ops.operation import writable
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.host.jvm_plans import running_query, sends_changes
+from frazil.spark.host.jvm_plans import (
+    QueryOfClient,
+    has_watermark,
+    query_of_client,
+    running_query,
+    sends_changes,
+)
 from frazil.spark.host.settings import is_case_sensitive, temporarily
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.batch_rows import FrameRows
@@ -58,6 +66,8 @@ if TYPE_CHECKING:
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
 _SPARKS_CHECKPOINT, _OF_SESSION = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
+# options by which a stream calls code that it names
+_NAMES_CODE = re.compile(r".*(policy[._-]class|time[-_]extractor[._-]class).*")
 _QUERY = "sql.streaming.queryId"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
@@ -85,27 +95,47 @@ def start(
     if partition_commit is None:
         require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
         return writer.outputMode(output).foreachBatch(batches).start()
-    target = batches.sink.where_to(table.engine_of(frame.sparkSession))
+    announced = _announced(
+        partition_commit,
+        batches,
+        table,
+        QueryOfClient(frame.sparkSession, has_watermark(frame), given.ends),
+    )
+    require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
+    batches.reload()
+    query = writer.outputMode(output).foreachBatch(batches).start()
+    announced(query)
+    return query
+
+
+def _announced(
+    partition_commit: PartitionCommit,
+    batches: BatchWriter,
+    table: SinkTable,
+    stream: QueryOfClient,
+) -> Callable[[StreamingQuery], None]:
+    """Check partition commit before anything is written, and return what commits the partitions of
+    a query that has no batches."""
+    target = batches.sink.where_to(table.engine_of(stream.session))
     no_batch = MicroBatch(
         "", -1, table.name, batches.sink.backend, target.branch, wap_id=target.wap_id
     )
     partition_commit.check(table.loaded.metadata, no_batch)
-    require_watermark(frame, partition_commit.options)
-    require_end(partition_commit.options, given.ends)
-    require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
-    batches.reload()
-    query = writer.outputMode(output).foreachBatch(batches).start()
-    announce = partial(
-        _commit_partitions,
-        partition_commit,
-        replace(no_batch, query_id=query.id),
-        table.loaded,
-        batches,
-    )
-    announce_without_batches(
-        frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input
-    )
-    return query
+    require_watermark(stream.has_watermark, partition_commit.options)
+    require_end(partition_commit.options, stream.ends)
+
+    def announced(query: StreamingQuery) -> None:
+        announce = partial(
+            _commit_partitions,
+            partition_commit,
+            replace(no_batch, query_id=query.id),
+            table.loaded,
+            batches,
+        )
+        last = stream.ends and partition_commit.options.end_input
+        announce_without_batches(stream.session, query, announce, last)
+
+    return announced
 
 
 def batches_of(
@@ -169,22 +199,28 @@ def batches_of_client(
     """Return what writes the batches of a stream that the JVM starts, as a client of a server asks.
     `output`: Spark's output mode, None: append or update, as the running query says. What is wrong
     with it and the options is raised with the first batch, which tells the rows' columns. Raises
-    InvalidInput without a checkpoint, Unsupported for partition commit."""
+    InvalidInput without a checkpoint, Unsupported for options that name code of this process."""
+    for name in filter(_NAMES_CODE.fullmatch, map(str.lower, options)):
+        text = f"Option {name!r} names code of the serving process, which clients do not choose."
+        raise Unsupported(text, hint="Use a policy that has a name, such as success-file.")
     of_branch = with_branch(options, branch, table.loaded.metadata)
     require_checkpoint(spark, of_branch, f"A stream into table {table.name}")
-    writers: list[BatchWriter] = []
+    writers: dict[str, BatchWriter] = {}  # that of the run
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        if not writers:
-            query = running_query(spark, query_id_of(frame.sparkSession))
+        query = running_query(spark, query_id_of(frame.sparkSession))
+        run = "" if query is None else str(query.runId)
+        if run not in writers:
             changes = output is None and query is not None and sends_changes(query)
             mode = output or ("update" if changes else "append")
             arguments = SinkArguments(options=of_branch, output_mode=mode)
             _, writer, partition_commit = batches_of(spark, frame.columns, table, arguments)
-            if partition_commit is not None:
-                raise Unsupported("Partition commit is for streams of the serving process itself.")
-            writers.append(writer)
-        writers[0](frame, batch_id)
+            if partition_commit is not None and query is not None:
+                stream = query_of_client(spark, query)
+                _announced(partition_commit, writer, table, stream)(query)
+            writers.clear()
+            writers[run] = writer
+        writers[run](frame, batch_id)
 
     return write
 
