@@ -57,7 +57,8 @@ def make(folder, suite, scale):
         )
     (folder / "queries").mkdir(exist_ok=True)
     for number, text in db.execute(f"SELECT query_nr, query FROM {suite}_queries()").fetchall():
-        (folder / "queries" / f"{number:02}.sql").write_text(text.strip().rstrip(";"))
+        spelled = text.strip().rstrip(";").replace('"', "`")  # names in quotes, as Spark has them
+        (folder / "queries" / f"{number:02}.sql").write_text(spelled)
 
 
 def opened(engine, folder, suite):
@@ -137,7 +138,7 @@ def run(folder, suite, engine, wanted, rounds, out):
                     "digest": hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12],
                 }
             except Exception as error:
-                line["error"] = str(error).splitlines()[0][:200]
+                line["error"] = str(error).strip().splitlines()[0][:200]
             line |= {"load": round(os.getloadavg()[0], 1), "at": int(time.time())}
             with out.open("a") as lines:
                 lines.write(json.dumps(line) + "\n")
