@@ -59,7 +59,7 @@ def entries_of(call: Any) -> list[tuple[str, str]]:
 
 # what only tells a fact, checks an argument or names the table in errors, however often it is asked
 ANSWERS = {
-    "InProcessEngine.evaluates_sql", "InProcessEngine.facts", "InProcessEngine.write_defaults", "StagedWrite.written",
+    "DataChange.txn", "InProcessEngine.evaluates_sql", "InProcessEngine.facts", "InProcessEngine.write_defaults", "StagedWrite.written",
     "WriteTarget.snapshot_fields", "flag", "is_spark_frame", "mapping", "naming",
 }  # fmt: skip
 RETURNS = {  # how the way leads back to a file that it has entered, and how often

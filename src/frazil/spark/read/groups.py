@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from frazil.arrow.footers.parquet_footer import (
     BYTE_ARRAY,
     INT32,
@@ -30,7 +33,7 @@ from frazil.errors import FrazilError
 from frazil.ops.session import Session
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
-from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
+from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, Numbers, kinds
 from frazil.spark.scan.file_columns import (
     file_schemas,
     has_ids,
@@ -39,7 +42,7 @@ from frazil.spark.scan.file_columns import (
     missing_columns,
     writes_brotli,
 )
-from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
+from frazil.spark.scan.paths import readable, spark_text
 from frazil.spark.scan.pushed_filters import takes_constants
 from frazil.spark.scan.read_schema import Shape, is_readable
 from frazil.spark.types.spark_types import contains
@@ -84,15 +87,15 @@ def scan_groups(
     mapping, in_another_codec = mapping_of(plan), _brotli(plan, storage, of_others)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
-    answers: Answers = {}
     shapes = {NONE: shape, POSITIONS: shape, EQUALITY: keyed}
     for planned in plan.groups:
-        paths = planned.table.column("file_path").to_pylist()
-        formats, kinds_of_files = (
-            planned.table.column("file_format").to_pylist(),
-            _kinds(planned, paths),
-        )
-        grouped: set[int] = set()
+        locations = planned.table.column("file_path").combine_chunks()
+        paths = locations.to_pylist()
+        is_parquet = pc.equal(planned.table.column("file_format"), "parquet").combine_chunks()
+        readables = is_parquet.to_numpy(zero_copy_only=False).copy()
+        readables[readables] = readable(spark, locations.filter(is_parquet), storage)
+        kinds_of_files = np.where(readables, _kinds(planned, paths), -1)
+        for_arrow = np.ones(len(paths), np.bool_)
         for kind, shape_of_kind in shapes.items():
             if shape_of_kind is None:
                 continue
@@ -101,19 +104,11 @@ def scan_groups(
                 for f in shape_of_kind.fields
             ):
                 continue
-            possible = [
-                place
-                for place, (path, file_format, kind_of_file) in enumerate(
-                    zip(paths, formats, kinds_of_files, strict=True)
-                )
-                if kind_of_file == kind
-                and file_format == "parquet"
-                and not is_hidden(path)
-                and jvm_can_open(spark, path, answers, storage)
-            ]
+            possible: list[int] = np.flatnonzero(kinds_of_files == kind).tolist()
             unreadable = _unreadable(of_others, shape_of_kind, mapping) | in_another_codec
-            possible = [n for n in possible if paths[n] not in unreadable]
-            for place, (constants, names) in _readable(
+            if unreadable:
+                possible = [n for n in possible if paths[n] not in unreadable]
+            for places, (constants, names) in _readable(
                 plan, planned.spec, shape_of_kind, storage, mapping, paths, possible
             ):
                 if (
@@ -127,11 +122,10 @@ def scan_groups(
                     (planned.spec_id, constants, names, kind),
                     ScanGroup(planned, constants, names, kind),
                 )
-                group.rows.append(place)
-                grouped.add(place)
-        if len(grouped) < len(paths):
-            for_arrow = [place for place in range(len(paths)) if place not in grouped]
-            arrow.append(planned.chosen(for_arrow))
+                group.rows.extend(places)
+                for_arrow[places] = False
+        if for_arrow.any():
+            arrow.append(planned.chosen(np.flatnonzero(for_arrow).tolist()))
     return list(native.values()), arrow
 
 
@@ -173,14 +167,14 @@ def _unreadable(
     return {path for path, root in of_others.items() if not readable[id(root)]}
 
 
-def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> list[int]:
+def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> Numbers:
     """Return the kind of deletes per file, -1 for files that are left to Arrow. To those of `kinds`
     this adds files with deletes that are listed twice: Spark's rows have the file's path only,
     which does not tell the entry whose deletes apply to them."""
-    kind_of_each: list[int] = kinds(planned).tolist()
+    kind_of_each = kinds(planned)
     if planned.deletes is None:
         return kind_of_each
-    with_deletes = [n for n, kind in enumerate(kind_of_each) if kind != NONE]
+    with_deletes = np.flatnonzero(kind_of_each != NONE).tolist()
     occurrences = Counter(spark_text(paths[n]) for n in with_deletes)
     for n in with_deletes:
         if occurrences[spark_text(paths[n])] > 1:
@@ -200,9 +194,9 @@ def _readable(
     mapping: NameMapping | None,
     paths: Sequence[str],
     possible: Sequence[int],
-) -> Iterable[tuple[int, _Key]]:
-    """Yield the places of those `possible` files that Spark's scan can read, each with the key of
-    its group.
+) -> Iterable[tuple[list[int], _Key]]:
+    """Yield the places of those `possible` files that Spark's scan can read, with the key of their
+    group.
     """
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
     wanted_ids = {member.field_id for f in shape.fields for member in _with_members(f)}
@@ -229,16 +223,20 @@ def _readable(
             if any(node.field_id is not None for node in root.walk()):
                 with_ids.append(place)
             elif (key := _by_name(root, shape, mapping, constants)) is not None:
-                yield place, key
-    if not checked:
-        yield from ((place, (frozenset(), None)) for place in with_ids)
-        return
+                yield [place], key
+    missing: Mapping[str, frozenset[int]] = {}
+    if checked:
+        missing = missing_columns(plan, storage, [paths[place] for place in with_ids], checked)
+    by_absent: dict[frozenset[int], list[int]] = {}
+    if missing:
+        for place in with_ids:
+            by_absent.setdefault(missing.get(paths[place], frozenset()), []).append(place)
+    elif with_ids:
+        by_absent[frozenset()] = with_ids
     top_level = {f.field_id for f in shape.fields}
-    missing = missing_columns(plan, storage, [paths[place] for place in with_ids], checked)
-    for place in with_ids:
-        absent = missing.get(paths[place], frozenset())
+    for absent, places in by_absent.items():
         if absent <= constants & top_level:
-            yield place, (absent, None)
+            yield places, (absent, None)
 
 
 def _with_members(f: i.NestedField) -> Iterable[i.NestedField]:

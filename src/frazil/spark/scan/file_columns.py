@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -226,11 +228,7 @@ def missing_columns(
     """
     wanted = sorted(ids)
     counted = _counted(plan, storage, paths, wanted)
-    unsure = [
-        path
-        for path, ids_of_file in zip(paths, counted, strict=True)
-        if len(ids_of_file) < len(wanted)
-    ]
+    unsure = [paths[n] for n in np.flatnonzero(~counted.all(axis=0)).tolist()]
     schemas = file_schemas(unsure, storage)
     missing = {}
     for path in unsure:
@@ -242,9 +240,9 @@ def missing_columns(
 
 def _counted(
     plan: Plan, storage: Storage, paths: Sequence[str], ids: Sequence[int]
-) -> list[set[int]]:
-    """Return per path the field ids whose values its manifest entry counts."""
-    counted: list[set[int]] = [set() for _ in paths]
+) -> npt.NDArray[np.bool_]:
+    """Tell for each field id (first axis) and path whether its manifest entry counts the values."""
+    counted = np.zeros((len(ids), len(paths)), np.bool_)
     known_paths = pa.array(paths, pa.string())
     if plan.snapshot is None or not ids:
         return counted
@@ -255,8 +253,7 @@ def _counted(
         places = pc.index_in(table.column("file_path").combine_chunks(), known_paths)
         counts = table.column("value_counts").combine_chunks()
         keys, parents = counts.flatten().field("key"), pc.list_parent_indices(counts)
-        for field_id in ids:
+        for number, field_id in enumerate(ids):
             rows = parents.filter(pc.equal(keys, field_id))
-            for place in places.take(rows).drop_null().to_pylist():
-                counted[place].add(field_id)
+            counted[number, places.take(rows).drop_null().to_numpy()] = True
     return counted

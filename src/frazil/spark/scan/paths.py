@@ -7,6 +7,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_reads import hadoop_settings, has_file_system
@@ -19,7 +24,8 @@ _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/"
 )
-_LINE_ENDS = re.compile(r"[\n\r]")
+_HIDDEN = r"(^|/)[_.][^/]*$|\._COPYING_$|[\n\r\\]"
+Mask = npt.NDArray[np.bool_]
 
 
 def as_glob(location: str) -> str:
@@ -33,13 +39,19 @@ def is_hidden(location: str) -> bool:
     """Tell whether Spark's scan would skip a file because of its name, or could not be given its
     path.
     """
-    name = location.rpartition("/")[2]
-    return (
-        name.startswith(("_", "."))
-        or name.endswith("._COPYING_")
-        or bool(_LINE_ENDS.search(location))
-        or "\\" in location
+    return re.search(_HIDDEN, location) is not None
+
+
+def readable(spark: Session, locations: pa.Array, storage: Storage) -> Mask:
+    """Mark the files that Spark's scan can be given (`is_hidden`, `jvm_can_open`)."""
+    shown: Mask = pc.invert(pc.match_substring_regex(locations, _HIDDEN)).to_numpy(
+        zero_copy_only=False
     )
+    local = pc.match_substring_regex(locations, "^(file:|/)").to_numpy(zero_copy_only=False)
+    answers: Answers = {}
+    for place in np.flatnonzero(shown & ~local).tolist():
+        shown[place] = jvm_can_open(spark, locations[place].as_py(), answers, storage)
+    return shown
 
 
 def spark_text(location: str) -> str:
