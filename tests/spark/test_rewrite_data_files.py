@@ -125,6 +125,10 @@ class _Exchanging(Meanwhile):
 
     inner: SparkRunner
 
+    @property
+    def parallelism(self) -> int:
+        return 8  # of which one would have all the work
+
     def exchange(self, *work: Any) -> list[Any]:
         results = self.inner.exchange(*work)
         self.runs += 1

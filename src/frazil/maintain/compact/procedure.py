@@ -61,6 +61,9 @@ log = logging.getLogger(__name__)
 _SAMPLE_BYTES = 8 << 20
 """The bytes of a group that are encoded once more, only to learn how small they become."""
 _DELETE_CACHE, _LEAST_SHARE = 64 << 20, 0.001
+_WORTH_PASSING = 3
+"""Of how many slots' even shares a group must hold the bytes, for its rows to be sorted by many
+tasks: passing them takes about twice the work."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -371,7 +374,7 @@ class _CompactionRun:
                 plan.sorting is not None
                 and isinstance(runner, ExchangingRunner)
                 and not of_plan.mixed
-                and of_plan.bytes > share
+                and of_plan.bytes > _WORTH_PASSING * share
                 and options.files_for(of_plan.bytes) > 1
             ):
                 by_ranges[n] = options
