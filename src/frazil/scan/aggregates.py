@@ -41,13 +41,15 @@ def from_statistics(
         if (f := schema.by_id.get(field_id)) is not None
         and (kind == "count" or isinstance(f.field_type, _EXACT))
     ]
+    if not exact:
+        return {}
     wanted = pa.array(paths, pa.string())
     tables = [
         entries
         for group in planned_again(plan, plan.row_filter, plan.schema, with_stats=True)
         if len(entries := group.table.filter(pc.is_in(group.table.column("file_path"), wanted)))
     ]
-    if not exact or sum(map(len, tables)) != len(paths):
+    if sum(map(len, tables)) != len(paths):
         return {}
     ids = list({field_id for kind, field_id in exact if kind != "count"})
     ranges = [statistics_ranges(t, schema, ids, plan.metadata.snapshots) for t in tables]

@@ -28,7 +28,7 @@ from frazil.maintain.compact.rewrite import (
     narrowed,
     write_sorted,
 )
-from frazil.maintain.compact.sorting import PLACE, Sorting, SortKeys
+from frazil.maintain.compact.sorting import PLACE, Sorting, SortKeys, thinned
 from frazil.rows.rewrite import fitted
 from frazil.scan.tasks import FileScanTask
 from frazil.tasks.runner import ExchangingRunner
@@ -109,15 +109,16 @@ def _sampled(context: CompactContext, step: int, piece: _Numbered) -> _SampledPi
     assert context.sorting is not None
     tasks = piece[1]
     columns = narrowed(context.write.schema, context.sorting.field_ids)
-    counts, skipped = [0] * len(tasks), 0
+    counts = [0] * len(tasks)
     schema = to_arrow_schema(columns)
-    batches: list[pa.RecordBatch] = []
     read = context.live.sharing_deletes(projection=columns)
-    for number, batch in live_rows(tasks, read):
-        counts[number] += batch.num_rows
-        places = np.arange(skipped, batch.num_rows, step)
-        skipped = (int(places[-1]) + step if len(places) else skipped) - batch.num_rows
-        batches.append(fitted(batch.take(pa.array(places)), schema))
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        for number, batch in live_rows(tasks, read):
+            counts[number] += batch.num_rows
+            yield batch
+
+    batches = [fitted(batch, schema) for batch in thinned(counted(), step)]
     rows = pa.concat_batches([pa.RecordBatch.from_pylist([], schema), *batches])
     return _SampledPiece(rows, tuple(counts))
 

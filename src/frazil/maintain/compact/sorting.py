@@ -5,7 +5,7 @@ order, a z-order, or a Hilbert curve.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,13 +89,8 @@ class Sorting:
         """Compute how the values of a curve's columns are spread, from every so manieth row of a
         group that has about `rows` rows.
         """
-        step, skipped = max(1, rows // _SAMPLE), 0
-        samples: list[list[list[Words]]] = []
-        for batch in batches:
-            places = np.arange(skipped, batch.num_rows, step)
-            skipped = (int(places[-1]) + step if len(places) else skipped) - batch.num_rows
-            if len(places):
-                samples.append(self._words(batch.take(pa.array(places)), schema))
+        step = max(1, rows // _SAMPLE)
+        samples = [self._words(batch, schema) for batch in thinned(batches, step)]
         if not samples:
             return replace(
                 self, scales=(ColumnScale.of([np.zeros(0, np.uint64)]),) * len(self.columns)
@@ -130,6 +125,16 @@ class Sorting:
         if self.curve == "hilbert":
             return hilbert(ranks, bits)
         return zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
+
+
+def thinned(batches: Iterable[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
+    """Yield every so manieth row of a stream, the first of them included."""
+    skipped = 0
+    for batch in batches:
+        places = np.arange(skipped, batch.num_rows, step)
+        skipped = (int(places[-1]) + step if len(places) else skipped) - batch.num_rows
+        if len(places):
+            yield batch.take(pa.array(places))
 
 
 @dataclass(frozen=True, eq=False)
