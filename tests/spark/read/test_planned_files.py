@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
-from frazil.spark.scan import runtime_pruning
+from frazil.spark.scan import planned_files, runtime_pruning
 from frazil.spark.scan.file_keys import UNIT, by_rows
 from frazil.spec.manifest import DataFile
 from tests.spark.deleting import take_positions
@@ -561,6 +561,20 @@ def test_a_filter_that_partitions_decided_once_holds_for_files_of_later_specs(ca
     assert frame.count() == 151 and frame.where("id < 60").count() == 10
     t.delete("id = 59")
     assert t.to_spark(session).where(FROM_5).count() == 150
+
+
+def test_a_decided_filter_holds_however_many_queries_are_planned_before_it_runs(
+    catalog, session, monkeypatch
+):
+    monkeypatch.setattr(planned_files, "_MOST_PUSHED", 2)
+    t = days(catalog, partition_by=["day"])
+    frame = t.to_spark(session)
+    early, few = frame.where(FROM_5), frame.limit(3)
+    for planned in (early, few):
+        planned._jdf.queryExecution().executedPlan()
+    for n in range(6):
+        assert frame.where(f"id = {n}").count() == 1
+    assert len(early.collect()) == 150 and files_read(few)[1] == 1
 
 
 @pytest.mark.versions

@@ -144,6 +144,7 @@ class FileAnswers:
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
         self._queries: dict[str, _Query] = {}
+        self._chosen: dict[str, _Query] = {}
 
     def apply(self, verb: str, message: str) -> str:
         """Answer a question. "plan": whether all rows of the files that filters leave are wanted,
@@ -155,7 +156,7 @@ class FileAnswers:
         location in manifests and as Hadoop takes it.
         """
         number, _, asked = message.partition("\n")
-        query = self._queries.get(number, _Query())
+        query = self._chosen.get(number) or self._queries.get(number, _Query())
         match verb:
             case "plan":
                 query = self._planned(filters_of(asked))
@@ -189,6 +190,10 @@ class FileAnswers:
         return _Query(prunes if held is None else (), held, held is not None or not prunes)
 
     def _keep(self, number: str, query: _Query) -> None:
+        if query.places is not None:
+            # never forgotten: Spark does not filter the rows of these, and other files have more
+            self._chosen[number] = query
+            return
         self._queries[number] = query
         while len(self._queries) > _MOST_PUSHED:
             self._queries.pop(next(iter(self._queries)), None)
