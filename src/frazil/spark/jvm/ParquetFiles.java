@@ -52,7 +52,10 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitionSpec$;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.WholeStageCodegenExec$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils$;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.sources.Filter;
@@ -363,8 +366,12 @@ public final class ParquetFiles {
       return factory;
     }
 
+    // As the factory answers, for which a plan that never runs would broadcast all of Hadoop's settings.
     public Scan.ColumnarSupportMode columnarSupportMode() {
-      return createReaderFactory().supportColumnarReads(null) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
+      SQLConf session = SQLConf$.MODULE$.get();
+      boolean batches = ParquetUtils$.MODULE$.isBatchReadSupportedForSchema(session, readSchema())
+          && session.wholeStageEnabled() && !WholeStageCodegenExec$.MODULE$.isTooManyFields(session, readSchema());
+      return batches ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
     }
 
     // Spark's scan and its listing are made once: each takes a copy of all of Hadoop's settings.
