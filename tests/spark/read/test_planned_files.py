@@ -566,7 +566,7 @@ def test_a_filter_that_partitions_decided_once_holds_for_files_of_later_specs(ca
 def test_a_decided_filter_holds_however_many_queries_are_planned_before_it_runs(
     catalog, session, monkeypatch
 ):
-    monkeypatch.setattr(planned_files, "_MOST_PUSHED", 2)
+    monkeypatch.setattr(planned_files, "_MOST_QUERIES", 2)
     t = days(catalog, partition_by=["day"])
     frame = t.to_spark(session)
     early, few = frame.where(FROM_5), frame.limit(3)

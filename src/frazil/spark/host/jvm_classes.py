@@ -12,6 +12,7 @@ A line `//since 4.2: …` or `//before 4.2: …` in a text stands for its rest o
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import weakref
 import zipfile
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -36,6 +38,7 @@ from frazil.spark.host.jvm import SPARK, Jvm, classic_jvm, is_instance, jvm_of, 
 from frazil.spark.host.workers import frazil_version
 
 DOORS = {
+    "Answered": "Catalogs are asked in Python for what never changes, too.",
     "DefaultSource": 'Clients of a server do not write format("iceberg") by name.',
     "ExpressionTrees": "Rows are the same, but Spark finds all that change.",
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
@@ -98,6 +101,19 @@ def make(spark: Session, name: str, *arguments: object) -> Any:
     for place, argument in enumerate(arguments):
         put(array, place, argument)
     return constructor.newInstance(array)
+
+
+def answered(spark: Session, asked: object, answers: Mapping[str, object]) -> Any:
+    """Return an object of the JVM that stands before one of this process and knows its `answers` to
+    methods without arguments; the object itself where the classes are not compiled yet."""
+    if not (kept_classes() / _CLOSED).exists():
+        return asked
+    values = getattr(spark._jvm, "java.util.HashMap")()
+    for method, answer in answers.items():
+        values.put(method, answer)
+    with contextlib.suppress(Unsupported):
+        return make(spark, "Answered", asked, values).shown()
+    return asked
 
 
 def _url(jvm: Jvm, file: Path) -> Any:

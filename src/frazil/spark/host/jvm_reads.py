@@ -31,14 +31,15 @@ def scan_of(
     spark: Session,
     session: JavaObject,
     columns: tuple[s.StructType, s.StructType],
-    names: tuple[str, str, str],
+    names: tuple[str, str, str, str],
     options: Mapping[str, str],
     answers: object,
 ) -> DataFrame:
     """Make a DataFrame over planned Parquet files. `session`: the JVM's session whose settings the
     reader uses; `columns`: those of the files, and those that each file has one value of; `names`:
-    a text that equal scans share, the title in EXPLAIN, and the table's location; `answers`: the
-    object with the interface ANSWERS.
+    a text that equal scans share, the title in EXPLAIN, the table's location, and a line for each
+    column by whose values a join can leave files out; `answers`: the object with the interface
+    ANSWERS.
 
     Raises Unsupported or one of NOT_AS_KNOWN where this Spark's interfaces are not those that the
     scan knows.

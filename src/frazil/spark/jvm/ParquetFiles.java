@@ -71,12 +71,11 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Scans Parquet files that Python has planned by Spark's own vectorised reader. Python is asked what a query's
- * filters leave: "plan" when they are pushed, "aggregates" for those that statistics may tell, "columns" when a join could filter at run time, "files" when it runs.
+ * filters leave: "plan" when they are pushed, "aggregates" for those that statistics may tell, "files" when it runs.
  */
 public final class ParquetFiles {
   private static final String PUSH_DOWN = "spark.sql.iceberg.aggregate-push-down.enabled";
   private static final int MOST_VALUES = 10000;
-  private static final java.util.concurrent.atomic.AtomicLong NUMBERS = new java.util.concurrent.atomic.AtomicLong();
 
   private ParquetFiles() { }
 
@@ -88,17 +87,19 @@ public final class ParquetFiles {
     final String identity;
     final String title;
     final String root;
+    final List telling; // columns by whose values a join can leave files out
     final CaseInsensitiveStringMap options;
     final BiFunction answers;
     final Function trees; // writes an expression as JSON
 
-    public Files(SparkSession session, StructType schema, StructType constants, String identity, String title, String root, java.util.Map options, BiFunction answers, Function trees) {
+    public Files(SparkSession session, StructType schema, StructType constants, String identity, String title, String root, String telling, java.util.Map options, BiFunction answers, Function trees) {
       this.session = session;
       this.schema = schema;
       this.constants = constants;
       this.identity = identity;
       this.title = title;
       this.root = root;
+      this.telling = Arrays.asList(telling.split("\n"));
       this.options = new CaseInsensitiveStringMap(options);
       this.answers = answers;
       this.trees = trees;
@@ -116,9 +117,9 @@ public final class ParquetFiles {
   /** Takes what a query needs of the files. */
   public static final class Builder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters, SupportsPushDownAggregates, SupportsPushDownLimit {
     private final Files files;
-    private final Long number = NUMBERS.incrementAndGet(); // by which Python knows the filters again
     private StructType wanted;
     private List filters = new ArrayList();
+    private String trees = "[]"; // the filters, as Python reads them
     private String left; // rows and number of the files that the filters leave, number of all, bytes of those left
     private boolean holds = true; // every row of those files is one that the filters want
     private int limit = -1;
@@ -144,12 +145,16 @@ public final class ParquetFiles {
     }
 
     private void plan() {
-      StringBuilder trees = new StringBuilder();
-      for (int n = 0; n < filters.size(); n++) { trees.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n))); }
-      String answer = (String) files.answers.apply("plan", number + "\n[" + trees + "]");
+      StringBuilder text = new StringBuilder();
+      for (int n = 0; n < filters.size(); n++) { text.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n))); }
+      trees = "[" + text + "]";
+      String answer = (String) files.answers.apply("plan", query(false) + "\n");
       holds = answer.startsWith("holds ");
       left = answer.substring(answer.indexOf(' ') + 1);
     }
+
+    // What Python plans the files by, with each question: it may have forgotten the query since.
+    private String query(boolean holds) { return (holds ? "holds " : " ") + (limit < 0 ? "" : limit) + "\n" + trees; }
 
     // Spark itself ends a query once it has as many rows; the files are read for no more of them.
     public boolean pushLimit(int rows) {
@@ -194,7 +199,7 @@ public final class ParquetFiles {
       }
       if (!text.toString().equals(asked)) {
         asked = text.toString();
-        String values = (String) files.answers.apply("aggregates", (left == null ? "" : number) + "\n" + SQLConf$.MODULE$.get().getConfString(PUSH_DOWN, "true") + "\n" + asked);
+        String values = (String) files.answers.apply("aggregates", query(true) + "\n" + SQLConf$.MODULE$.get().getConfString(PUSH_DOWN, "true") + "\n" + asked);
         told = values.isEmpty() ? null : new Told(files, schema, values.split("\n"));
       }
       return told;
@@ -202,9 +207,8 @@ public final class ParquetFiles {
 
     public Scan build() {
       if (told != null) { return told; }
-      if (left == null) { plan(); }
-      if (limit >= 0) { left = (String) files.answers.apply("limit", number + "\n" + limit); }
-      return new FilesScan(files, wanted, filters, holds, number, left + (limit < 0 ? "" : " " + limit));
+      if (left == null || limit >= 0) { plan(); }
+      return new FilesScan(files, wanted, filters, holds, query(holds), left + (limit < 0 ? "" : " " + limit));
     }
   }
 
@@ -238,14 +242,14 @@ public final class ParquetFiles {
     private final String filtered;
     private final String limited;
     private final Filter[] pushed; // what the reader holds against a row group's statistics
-    private final Long number; // by which Python knows the filters again
+    private final String query;
     private NamedReference[] filterable;
     private PartitionReaderFactory factory;
     private Listing listing;
     private ParquetScan parquet;
     private Map columnStats;
 
-    FilesScan(Files files, StructType wanted, List filters, boolean holds, Long number, String left) {
+    FilesScan(Files files, StructType wanted, List filters, boolean holds, String query, String left) {
       this.files = files;
       List own = Arrays.asList(files.constants.fieldNames());
       StructType columns = new StructType();
@@ -268,7 +272,7 @@ public final class ParquetFiles {
       this.limited = numbers.length > 4 ? ", PushedLimit: " + numbers[4] : "";
       this.filtered = filtered.toString();
       this.pushed = (Filter[]) pushed.toArray(new Filter[0]);
-      this.number = number;
+      this.query = query;
       this.counts = new long[4];
       for (int n = 0; n < counts.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
@@ -321,7 +325,7 @@ public final class ParquetFiles {
       if (columnStats != null) { return columnStats; }
       columnStats = new HashMap();
       String names = String.join("\n", columns.fieldNames());
-      String[] lines = ((String) files.answers.apply("statistics", number + "\n" + names)).split("\n");
+      String[] lines = ((String) files.answers.apply("statistics", query + "\n" + names)).split("\n");
       for (int n = 0; n < columns.size() && lines.length == columns.size(); n++) {
         String[] told = lines[n].split(" ");
         final OptionalLong distinct = count(told[0], rows);
@@ -344,10 +348,13 @@ public final class ParquetFiles {
 
     public NamedReference[] filterAttributes() {
       if (filterable == null) {
-        String names = (String) files.answers.apply("columns", String.join("\n", columns.fieldNames()));
-        String[] each = names.isEmpty() ? new String[0] : names.split("\n");
-        filterable = new NamedReference[each.length];
-        for (int n = 0; n < each.length; n++) { filterable[n] = new FieldReference(oneName(each[n])); }
+        java.util.Set telling = new java.util.HashSet(files.telling);
+        List each = new ArrayList();
+        String[] names = columns.fieldNames();
+        for (int n = 0; n < names.length; n++) {
+          if (telling.contains(names[n])) { each.add(new FieldReference(oneName(names[n]))); }
+        }
+        filterable = (NamedReference[]) each.toArray(new NamedReference[0]);
       }
       return filterable;
     }
@@ -378,7 +385,7 @@ public final class ParquetFiles {
     private ParquetScan parquet() {
       if (parquet != null) { return parquet; }
       scala.collection.immutable.Map settings = scala.collection.immutable.Map.from(scala.jdk.javaapi.CollectionConverters.asScala(files.options.asCaseSensitiveMap()));
-      listing = new Listing(files, number, arrived, settings);
+      listing = new Listing(files, query, arrived, settings);
       parquet = new ParquetScan(
           files.session, listing.hadoopConf(), listing, files.schema, columns, constants,
           pushed, files.options, scala.Option.empty(), none(), none(), new VariantExtraction[0]);
@@ -427,23 +434,23 @@ public final class ParquetFiles {
   /** Lists the files of a scan when it runs: for each its length, number, location and path, a line each. */
   static final class Listing extends PartitioningAwareFileIndex {
     private final Files files;
-    private final Long number;
+    private final String query;
     private scala.collection.immutable.Seq directories;
     private int known;
     private final List arrived;
     long listed = -1L;
 
-    Listing(Files files, Long number, List arrived, scala.collection.immutable.Map settings) {
+    Listing(Files files, String query, List arrived, scala.collection.immutable.Map settings) {
       super(files.session, settings, scala.Option.empty(), NoopCache$.MODULE$);
       this.files = files;
-      this.number = number;
+      this.query = query;
       this.arrived = arrived;
     }
 
     public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq of_partitions, scala.collection.immutable.Seq of_data) {
       if (directories != null && known == arrived.size()) { return directories; }
       known = arrived.size();
-      String text = (String) files.answers.apply("files", number + "\n[" + String.join(",", arrived) + "]");
+      String text = (String) files.answers.apply("files", query + "\n[" + String.join(",", arrived) + "]");
       List each = new ArrayList();
       String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
       listed = lines.length / 4;

@@ -137,7 +137,7 @@ def _as_planned(
         spark,
         scan_session(spark, jvm, settings),
         (schema, CONSTANTS),
-        (answers.identity, answers.title, files.root),
+        (answers.identity, answers.title, files.root, answers.telling),
         {**_OPTIONS, **files.hadoop},
         answers,
     )

@@ -1,5 +1,5 @@
 """Answer what Spark's scan of planned files (`spark/jvm/ParquetFiles.java`) asks: what a query's
-filters leave of them, by which columns a join may filter them while it runs, and the files to read.
+filters leave of them, and the files to read.
 
 Why not `spark.read.parquet(*files)`: filters that are put on a DataFrame after it was made, and
 those that a join finds while it runs, prune files by Iceberg's metadata; the planner learns how many
@@ -48,7 +48,7 @@ CONSTANTS = s.StructType(
 """The columns that each file has one value of: its number, and its location as manifests have it."""
 
 _LOCATIONS = Schema(NestedField(1, LOCATION, StringType()))
-_MOST_PUSHED = 256  # filters of plans that are kept until their queries run
+_MOST_QUERIES = 256  # what is left of the files for each is kept; it is planned again for others
 _TITLE: ContextVar[str | None] = ContextVar("title", default=None)
 
 
@@ -78,8 +78,8 @@ class Prune(Protocol):
         has a row that does; None: there may be such a file."""
         ...
 
-    def telling(self, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns by whose values files can be left out."""
+    def telling(self) -> list[str]:
+        """Return the columns by whose values files can be left out."""
         ...
 
     def aggregates(
@@ -101,7 +101,7 @@ class NoPruning:
     def held(self, filters: Sequence[Pushed]) -> None:
         """Return None."""
 
-    def telling(self, columns: Sequence[str]) -> list[str]:
+    def telling(self) -> list[str]:
         """Return no column."""
         return []
 
@@ -114,9 +114,9 @@ class NoPruning:
 
 @dataclass(frozen=True)
 class _Query:
-    """Hold what a query has told of itself. `filters`: by which files are left out when it runs;
-    `places`: of the files that may be read, None: all of them; `holds`: all their rows are wanted,
-    whatever the filters."""
+    """Hold what a query wants. `filters`: by which files are left out when it runs; `places`: of
+    the files that may be read, None: all of them; `holds`: all their rows are wanted, whatever the
+    filters."""
 
     filters: Sequence[Pushed] = ()
     places: Sequence[int] | None = None
@@ -143,29 +143,25 @@ class FileAnswers:
         self._rows, self._sizes = np.asarray(rows, np.int64), np.asarray(sizes, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
-        self._queries: dict[str, _Query] = {}
-        self._chosen: dict[str, _Query] = {}
+        self._queries: dict[tuple[str, str], _Query] = {}
 
     def apply(self, verb: str, message: str) -> str:
-        """Answer a question. "plan": whether all rows of the files that filters leave are wanted,
-        the rows and number of these files, the number of all, the bytes of those left. "limit": the
-        same numbers for files of as many rows at least. "aggregates": a line for each, nothing
-        where statistics do not tell. "statistics": of each column the numbers of distinct values
-        and of nulls, the least and the greatest value. "columns": those of the columns given by
-        which a join may filter. "files": four lines for each file to read, its bytes, number,
+        """Answer a question about a query. Its first line says whether Spark was told that all rows
+        of its files are wanted, and its limit; the second one its filters. "plan": whether all rows
+        of the files that these leave are wanted, the rows and number of these files, the number of
+        all, the bytes of those left. "aggregates": a line for each, nothing where statistics do not
+        tell. "statistics": of each column the numbers of distinct values and of nulls, the least
+        and the greatest value. "files": four lines for each file to read, its bytes, number,
         location in manifests and as Hadoop takes it.
         """
-        number, _, asked = message.partition("\n")
-        query = self._chosen.get(number) or self._queries.get(number, _Query())
+        first, filters, asked = message.split("\n", 2)
+        held, _, limit = first.partition(" ")
+        query = self._query(limit, filters)
+        if held and not query.holds:
+            raise RuntimeError(f"Spark was told that files of {self._root} hold no other rows.")
         match verb:
             case "plan":
-                query = self._planned(filters_of(asked))
-                self._keep(number, query)
                 return f"{'holds' if query.holds else ''} {self._left(query)}"
-            case "limit":
-                query = replace(query, places=self._of_rows(query.places, int(asked)))
-                self._keep(number, query)
-                return self._left(query)
             case "aggregates":
                 of_session, *texts = asked.split("\n")
                 wanted = self._prune.tells_aggregates
@@ -176,11 +172,22 @@ class FileAnswers:
                 return "\n".join(map(_text, answers or ()))
             case "statistics":
                 return "\n".join(self._statistics(asked.split("\n"), query))
-            case "columns":
-                return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
                 return self._files(query, filters_of_joins(asked))
         raise ValueError(verb)
+
+    def _query(self, limit: str, filters: str) -> _Query:
+        """Return what a query wants, which is the same whenever it is asked: Spark does not filter
+        the rows of files that it was told to hold no others."""
+        key = (limit, filters)
+        if (query := self._queries.get(key)) is None:
+            query = self._planned(filters_of(filters))
+            if limit:
+                query = replace(query, places=self._of_rows(query.places, int(limit)))
+            while len(self._queries) >= _MOST_QUERIES:
+                self._queries.pop(next(iter(self._queries)), None)
+            self._queries[key] = query
+        return query
 
     def _planned(self, filters: Sequence[Pushed | None]) -> _Query:
         prunes = [f for f in filters if f is not None]
@@ -188,15 +195,6 @@ class FileAnswers:
             return _Query(prunes)
         held = self._safely(self._prune.held, prunes) if prunes else None
         return _Query(prunes if held is None else (), held, held is not None or not prunes)
-
-    def _keep(self, number: str, query: _Query) -> None:
-        if query.places is not None:
-            # never forgotten: Spark does not filter the rows of these, and other files have more
-            self._chosen[number] = query
-            return
-        self._queries[number] = query
-        while len(self._queries) > _MOST_PUSHED:
-            self._queries.pop(next(iter(self._queries)), None)
 
     def _left(self, query: _Query) -> str:
         places = self._places(query, ())
@@ -274,6 +272,11 @@ class FileAnswers:
             matches = compute(bound, lambda _: paths, len(paths)).to_pylist()  # noqa: B023, it is called at once
             places = [n for n, match in zip(chosen, matches, strict=True) if match]
         return places
+
+    @property
+    def telling(self) -> str:
+        """Return a line for each column by whose values a join can leave files out."""
+        return "\n".join(self._prune.telling())
 
     @cached_property
     def identity(self) -> str:

@@ -104,7 +104,8 @@ class PrunedScan:
             if a in answers or a in ndv
         }
 
-    def telling(self, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns by whose values files can be left out."""
-        fields = {f.name: f for f in self.schema.fields if f.field_type.is_primitive}
-        return [name for name in columns if name in fields] if len(self.paths) > FEW else []
+    def telling(self) -> list[str]:
+        """Return the columns by whose values files can be left out."""
+        if len(self.paths) <= FEW:
+            return []
+        return [f.name for f in self.schema.fields if f.field_type.is_primitive]
