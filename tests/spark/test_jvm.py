@@ -399,7 +399,7 @@ def call_reads(session, tmp_path):
         str(tmp_path), [path], [size], [2], [9], planned_files.NoPruning()
     )
     columns = s.StructType([s.StructField("id", s.LongType())]), planned_files.CONSTANTS
-    names = answers.identity, answers.title, str(tmp_path)
+    names = answers.identity, answers.title, str(tmp_path), answers.telling
     scanned = jvm_reads.scan_of(session, session._jsparkSession, columns, names, {}, answers)
     assert sorted(map(tuple, scanned.collect())) == [(1, 9, path), (2, 9, path)]
 

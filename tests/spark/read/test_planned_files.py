@@ -577,6 +577,13 @@ def test_a_decided_filter_holds_however_many_queries_are_planned_before_it_runs(
     assert len(early.collect()) == 150 and files_read(few)[1] == 1
 
 
+def test_a_scan_fails_where_files_would_hold_other_rows_than_spark_was_told():
+    answers = planned_files.FileAnswers("/t", ["a"], [1], [1], None, planned_files.NoPruning())
+    assert answers.apply("plan", " \n[null]\n") == " 1 1 1 1"
+    with pytest.raises(RuntimeError, match="hold no other rows"):
+        answers.apply("files", "holds \n[null]\n[]")
+
+
 @pytest.mark.versions
 def test_a_limit_reads_as_many_files_as_have_its_rows(catalog, session):
     t = days(catalog, partition_by=["day"])

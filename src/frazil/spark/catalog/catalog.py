@@ -35,6 +35,7 @@ from frazil.spark.catalog.changes import OPTIONS, changelog_of
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
+from frazil.spark.catalog.proxy import remembering
 from frazil.spark.catalog.relation import Relations, shown_columns, stated_options
 from frazil.spark.catalog.table import (
     DescribedState,
@@ -144,6 +145,9 @@ class ServedCatalog(ServedViews):
                 return self._view(parts)
 
     def _load(self, parts: Parts, *how: JavaObject | str | int) -> Any:
+        return remembering(self.spark, self._asked(parts, *how))
+
+    def _asked(self, parts: Parts, *how: JavaObject | str | int) -> Any:
         request, asked = self.types.table_request(*how), self.types.asked()
         table = self._find(parts)
         loaded, whole, name = table.loaded, (self.calls.name, *parts), table.name
@@ -207,9 +211,9 @@ class ServedCatalog(ServedViews):
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             self.calls.create_table(parts, definition)
-            return ServedTable(
-                self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
-            )
+            loaded = self.calls.backend.load(parts)
+            table = ServedTable(self.types, self.spark, self.calls, parts, loaded)
+        return remembering(self.spark, table)
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> Any:
         parts = self.types.names(identifier)
@@ -219,7 +223,8 @@ class ServedCatalog(ServedViews):
             own, branch = parts[: len(parts) - len(target.suffixes)], _written_branch(target)
             self.calls.alter_table(own, table_changes(self.spark, changes))
             loaded = self.calls.backend.load(own)
-            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
+            table = ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
+        return remembering(self.spark, table)
 
     def dropTable(self, identifier: JavaObject) -> bool:
         return self._drop(identifier, purge=False)
@@ -272,9 +277,10 @@ class ServedCatalog(ServedViews):
         with self._spark_errors(identifier):
             staged = self.calls.stage_table(parts, definition, replace=replace, create=create)
         transforms = self.types.transforms_of(*arguments)
-        return StagedTable(
+        table = StagedTable(
             self.types, self.spark, self.calls, parts, definition, staged, transforms
         )
+        return remembering(self.spark, table)
 
     def _definition(self, *arguments: JavaObject) -> TableDefinition:
         schema, partitions, properties = self.types.definition(*arguments)
@@ -321,7 +327,8 @@ class ServedCatalog(ServedViews):
                 hint=hint,
                 condition="FAILED_TO_LOAD_ROUTINE",
             )
-        return UnboundProcedure(self.types, self.spark, self.call, procedure)
+        unbound = UnboundProcedure(self.types, self.spark, self.call, procedure)
+        return remembering(self.spark, unbound)
 
     def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
         """Run a procedure, and return its output columns."""

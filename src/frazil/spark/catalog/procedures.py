@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.ops.session import Session
-from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
+from frazil.spark.catalog.proxy import ScanProxy, SparkProxy, remembering
 from frazil.spark.host import jvm_functions
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
@@ -58,7 +58,8 @@ class UnboundProcedure(_Described):
     Java = implementing(CATALOG + "procedures.UnboundProcedure")
 
     def bind(self, inputs: JavaObject) -> Any:
-        return BoundProcedure(self.types, self._spark, self._run, self._procedure)
+        bound = BoundProcedure(self.types, self._spark, self._run, self._procedure)
+        return remembering(self._spark, bound)
 
 
 class BoundProcedure(_Described):

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import settings_held
 from frazil.spark.host.jvm_catalog import CatalogTypes
+from frazil.spark.host.jvm_classes import before
 from frazil.spark.host.jvm_errors import thrown
 
 # where no other object of the JVM is likely to have its hash
@@ -67,6 +68,12 @@ class SparkProxy:
     def toString(self) -> str:
         """Return the text by which plans show the object."""
         return self._described
+
+
+def remembering(spark: Session, answer: Any) -> Any:
+    """Return what a catalog hands over, with an object before it that Spark asks instead where it
+    is one of this process."""
+    return before(spark, answer) if isinstance(answer, SparkProxy) else answer
 
 
 class ScanProxy(SparkProxy):

@@ -42,7 +42,7 @@ from frazil.spark.host.jvm import (
     settings_version,
     text_pairs,
 )
-from frazil.spark.host.jvm_classes import answered
+from frazil.spark.host.jvm_classes import before
 from frazil.spark.host.jvm_plans import NodeKind, kind_of, with_definitions, with_fields
 from frazil.spark.host.jvm_statements import StatementKind
 from frazil.spark.host.jvm_views import Rule
@@ -74,7 +74,6 @@ _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
 the JVM's stack tells.
 """
 _WORD = re.compile(r"\w+")
-_ALWAYS_ALIKE = ("name", "capabilities", "tableStateOptionKeys", "toString")
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
@@ -103,13 +102,11 @@ def own_session_catalog(spark: Session) -> Any:
 
 
 def put_catalog(spark: Session, name: str, catalog: Any) -> None:
-    """Make an object of this process the session's catalog of a name. What it always answers alike,
-    and Spark asks for each statement, is kept in the JVM. Raises one of NOT_AS_KNOWN where the
-    CatalogManager has changed.
+    """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN
+    where the CatalogManager has changed.
     """
     listen(spark)
-    answers = {method: getattr(catalog, method)() for method in _ALWAYS_ALIKE}
-    catalogs_of(spark).put(name, answered(spark, catalog, answers))
+    catalogs_of(spark).put(name, before(spark, catalog))
 
 
 def remove_catalog(spark: Session, name: str) -> None:

@@ -12,7 +12,6 @@ A line `//since 4.2: …` or `//before 4.2: …` in a text stands for its rest o
 from __future__ import annotations
 
 import atexit
-import contextlib
 import hashlib
 import json
 import os
@@ -23,7 +22,6 @@ import tempfile
 import threading
 import weakref
 import zipfile
-from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -38,7 +36,7 @@ from frazil.spark.host.jvm import SPARK, Jvm, classic_jvm, is_instance, jvm_of, 
 from frazil.spark.host.workers import frazil_version
 
 DOORS = {
-    "Answered": "Catalogs are asked in Python for what never changes, too.",
+    "Answered": "Catalogs and tables are asked again for what they answered before.",
     "DefaultSource": 'Clients of a server do not write format("iceberg") by name.',
     "ExpressionTrees": "Rows are the same, but Spark finds all that change.",
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
@@ -72,6 +70,7 @@ class _Classes:
         self.loader = spark._jsparkSession.sharedState().jarClassLoader()
         self.loader.addURL(_url(jvm, self.jar))
         self.constructors: dict[str, Any] = {}
+        self.answered: Any = None
 
 
 def prepare(spark: Session) -> None:
@@ -103,17 +102,30 @@ def make(spark: Session, name: str, *arguments: object) -> Any:
     return constructor.newInstance(array)
 
 
-def answered(spark: Session, asked: object, answers: Mapping[str, object]) -> Any:
-    """Return an object of the JVM that stands before one of this process and knows its `answers` to
-    methods without arguments; the object itself where the classes are not compiled yet."""
+_REMEMBERED = (
+    "canRenameConflictingMetadataColumns", "capabilities", "changelogStateOptionKeys", "columns", "constraints", "description",
+    "id", "isDeterministic", "metadataColumns", "name", "parameters", "partitioning", "properties", "schema", "tableStateOptionKeys",
+    "toString", "version",
+)  # fmt: skip
+"""The methods of catalogs, tables and procedures whose answers an object of this process gives alike
+as long as Spark has it."""
+
+
+def before(spark: Session, asked: object) -> Any:
+    """Return an object of the JVM that stands before one of this process and remembers what it
+    always answers alike; the object itself where the classes are not compiled yet."""
     if not (kept_classes() / _CLOSED).exists():
         return asked
-    values = getattr(spark._jvm, "java.util.HashMap")()
-    for method, answer in answers.items():
-        values.put(method, answer)
-    with contextlib.suppress(Unsupported):
-        return make(spark, "Answered", asked, values).shown()
-    return asked
+    classes = _find(spark, classic_jvm(spark))
+    if classes.answered is None:
+        names = getattr(spark._jvm, "java.util.HashSet")()
+        for name in _REMEMBERED:
+            names.add(name)
+        try:
+            classes.answered = make(spark, "Answered", names)
+        except Unsupported:
+            return asked
+    return classes.answered.before(asked)
 
 
 def _url(jvm: Jvm, file: Path) -> Any:
