@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import uuid
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,27 @@ def test_the_first_rows_decide() -> None:
     first = [n % 10 for n in range(20_000)]
     assert without_dictionary(pa.table({"n": first + list(range(100, 60_000))})) == set()
     assert without_dictionary(pa.table({"n": list(range(20_000)) + [0] * 60_000})) == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("distinct", "limit", "larger"),
+    [
+        (100_000, 1 << 20, False),
+        (200_000, 1 << 20, True),  # the dictionary would fill its page, and the rest be plain
+        (200_000, 2 << 20, False),
+        (400_000, 2 << 20, True),
+    ],
+)
+def test_values_that_recur_later_than_in_the_first_page_have_a_dictionary_that_fits(
+    distinct: int, limit: int, larger: bool
+) -> None:
+    prices = np.random.default_rng(5).integers(0, distinct, 400_000) / 100
+    assert without_dictionary(pa.table({"p": prices}), limit) == ({"p"} if larger else set())
+
+
+def test_values_that_recur_at_once_and_never_again_have_none() -> None:
+    rising = pa.array(np.arange(400_000) * 9 // 10)
+    assert without_dictionary(pa.table({"n": rising}), 2 << 20) == {"n"}
 
 
 def test_a_table_without_rows_keeps_all() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -114,6 +115,7 @@ class ParquetSettings:
             "data_page_version": {"v1": "1.0", "v2": "2.0"}[PARQUET_PAGE_VERSION.of(properties)],
             "store_schema": False,
             "write_page_checksum": True,  # as Java's writer does
+            "dictionary_pagesize_limit": 2 << 20,  # Java's default
             "store_decimal_as_integer": True,
             "version": "2.6",
         }
@@ -135,7 +137,7 @@ class ParquetSettings:
         """Return the arguments of pyarrow's writer for a file that begins with these rows, as the
         file has them.
         """
-        without = without_dictionary(first)
+        without = without_dictionary(first, self.arguments["dictionary_pagesize_limit"])
         if not without:
             return self.arguments
         allowed = self.arguments.get("use_dictionary", [*leaf_paths(self._schema).values()])
@@ -223,7 +225,7 @@ class ParquetFileWriter:
         )
         self._collected: list[Any] = []
         self._writer: pq.ParquetWriter | None = None
-        self._deciding: pa.Table | None = None
+        self._arguments: dict[str, Any] | None = None
         self._nans = BatchMetrics(schema, config, only_nans=True)
 
     def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
@@ -232,11 +234,8 @@ class ParquetFileWriter:
         """
         if self._writer is None:
             target = pa.PythonFile(self._tail, mode="w") if self._tail else self._sink
-            deciding = first if self._deciding is None else self._deciding
-            arguments = (
-                self._settings.arguments
-                if deciding is None
-                else self._settings.arguments_for(deciding)
+            arguments = self._arguments or (
+                self._settings.arguments if first is None else self._settings.arguments_for(first)
             )
             self._writer = pq.ParquetWriter(
                 target, self._layout.schema, metadata_collector=self._collected, **arguments
@@ -244,11 +243,13 @@ class ParquetFileWriter:
             self._writer.add_key_value_metadata(self._notes)
         return self._writer
 
-    def decide_by(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Choose the columns with a dictionary by these rows, instead of by those that are written
-        first.
-        """
-        self._deciding = self._table(batches)
+    def decided_by(self, first: Sequence[pa.RecordBatch]) -> dict[str, Any]:
+        """Return the arguments of pyarrow's writer for a file that begins with these rows."""
+        return self._settings.arguments_for(self._table(first))
+
+    def decide(self, arguments: dict[str, Any]) -> None:
+        """Write with these arguments, instead of those that the first rows decide."""
+        self._arguments = arguments
 
     def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema)
@@ -359,15 +360,16 @@ def _only_leaf(array: pa.Array, type_: IcebergType) -> pa.Array:
     )
 
 
-DECIDING_ROWS = (
-    20_000  # rows that decide: those of the first page, by which Java's writer decides, too
-)
+# rows that decide: those of the first page, by which Java's writer decides, too; and more where one
+# in 32 of these repeats a value: 100,000 values recur, but hardly within one page
+_PAGE_ROWS, DECIDING_ROWS = 20_000, 262_144
+_REPEATED = 32
 
 
-def without_dictionary(rows: pa.Table) -> frozenset[str]:
+def without_dictionary(rows: pa.Table, limit: int = 1 << 20) -> frozenset[str]:
     """Return the names of top-level columns whose values a dictionary would make larger: in the
     first rows, the distinct values with a number for each row take as many bytes as the values
-    themselves.
+    themselves, or the dictionary will have more than `limit` bytes (docs/adr/0035, 0054).
 
     pyarrow keeps a dictionary of values that are all different until it fills a page, so that a
     small file would hold each value and its number. Columns with nested values keep their
@@ -377,27 +379,70 @@ def without_dictionary(rows: pa.Table) -> frozenset[str]:
     return frozenset(
         name
         for name, column in zip(first.column_names, first.columns, strict=True)
-        if _grows(column)
+        if column.type.id not in _NO_DICTIONARY
+        and not pa.types.is_nested(column.type)
+        and _grows(column, limit)
     )
 
 
-def _grows(column: pa.ChunkedArray) -> bool:
+def _grows(column: pa.ChunkedArray, limit: int) -> bool:
     """Tell whether a dictionary makes the values of a column larger."""
-    count = len(column) - column.null_count
-    if column.type.id in _NO_DICTIONARY or pa.types.is_nested(column.type) or count == 0:
+    page = _repetition(column.slice(0, _PAGE_ROWS))
+    if page is None or not page.grows:
         return False
+    few = _REPEATED * (page.count - page.distinct) < page.count
+    if few or len(column) <= _PAGE_ROWS:
+        return True
+    more = _repetition(column)
+    return more is None or more.grows or more.dictionary_bytes > limit
+
+
+@dataclass(frozen=True)
+class _Repetition:
+    """Hold how many values some rows have, how many of them differ, and their bytes."""
+
+    count: int
+    distinct: int
+    plain: int
+
+    @property
+    def grows(self) -> bool:
+        """Tell whether these rows take more bytes with a dictionary."""
+        numbers = self.count * (self.distinct - 1).bit_length() / 8
+        return self.distinct == self.count or (
+            self.plain * self.distinct / self.count + numbers >= self.plain
+        )
+
+    @property
+    def dictionary_bytes(self) -> float:
+        """Estimate the bytes of all values that differ, those of later rows among them, where rows
+        take their values at random.
+
+        Of `all` values, `count` rows then show `all * (1 - exp(-count / all))`.
+        """
+        shown, low, high = self.distinct / self.count, 0.0, 64.0
+        for _ in range(40):
+            rows_a_value = (low + high) / 2
+            if -math.expm1(-rows_a_value) > shown * rows_a_value:
+                low = rows_a_value
+            else:
+                high = rows_a_value
+        return self.plain / high
+
+
+def _repetition(column: pa.ChunkedArray) -> _Repetition | None:
+    """Count the values of a column; None: it has none."""
+    count = len(column) - column.null_count
+    if count == 0:
+        return None
     values = column.combine_chunks()
     values = values.storage if isinstance(values, pa.ExtensionArray) else values
-    distinct = pc.count_distinct(values).as_py()
-    if distinct == count:
-        return True
     plain = (
         count * width
         if (width := _width(values.type))
         else 4 * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
     )
-    numbers = count * (distinct - 1).bit_length() / 8
-    return bool(plain * distinct / count + numbers >= plain)
+    return _Repetition(count, pc.count_distinct(values).as_py(), plain)
 
 
 def _width(type_: pa.DataType) -> int | None:

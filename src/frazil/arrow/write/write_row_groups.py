@@ -9,6 +9,7 @@ RowGroup, ColumnChunk, ColumnMetaData) and keeps everything else as the first fi
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -63,6 +64,8 @@ class RowGroupsWriter:
         self._nans: dict[int, int] = {}
         # the file's first rows, by which every row group chooses its dictionaries
         self._first: list[pa.RecordBatch] = []
+        self._deciding = threading.Lock()
+        self._arguments: dict[str, Any] | None = None
         self._written = self._coming = 0
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
@@ -95,13 +98,20 @@ class RowGroupsWriter:
         writer = self._make(sink)
         try:
             if self._first:
-                writer.decide_by(self._first)
+                writer.decide(self._decided(writer))
             writer.write(batches)
             writer.finish()
         except BaseException:
             writer.abort()
             raise
         return sink.getvalue(), writer
+
+    def _decided(self, writer: ParquetFileWriter) -> dict[str, Any]:
+        """Decide by the file's first rows, once."""
+        with self._deciding:
+            if self._arguments is None:
+                self._arguments = writer.decided_by(self._first)
+            return self._arguments
 
     def _take(self) -> None:
         """Write the next encoded row group to the file."""
