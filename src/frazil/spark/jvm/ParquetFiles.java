@@ -375,7 +375,7 @@ public final class ParquetFiles {
 
     // As the factory answers, for which a plan that never runs would broadcast all of Hadoop's settings.
     public Scan.ColumnarSupportMode columnarSupportMode() {
-      SQLConf session = SQLConf$.MODULE$.get();
+      SQLConf session = ((org.apache.spark.sql.classic.SparkSession) files.session).sessionState().conf(); // the reader's own
       boolean batches = ParquetUtils$.MODULE$.isBatchReadSupportedForSchema(session, readSchema())
           && session.wholeStageEnabled() && !WholeStageCodegenExec$.MODULE$.isTooManyFields(session, readSchema());
       return batches ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
