@@ -73,31 +73,6 @@ def views(p: Place, **lists: list[Any]) -> None:
         p.frame([(v,) for v in values], f"value {kind}", name)
 
 
-def steps(
-    method: str,
-    columns: str,
-    values: str,
-    *changes: tuple[str, Rows],
-    partitioned: str = "",
-    given: dict[str, list[Any]] | None = None,
-    conf: dict[str, str] | None = None,
-    differs: str = "",
-) -> None:
-    """Register a case of statements, each followed by the rows that the table then has."""
-
-    @case(method, each=one_mode(method), differs=differs)
-    def rows_change_as_told(p: Place) -> None:
-        begin(p, columns, values, partitioned)
-        views(p, **(given or {}))
-        with p.conf(conf or {}):
-            for statement, expected in changes:
-                if statement.startswith("VALUES"):
-                    put(p, statement.removeprefix("VALUES"))
-                else:
-                    p.sql(statement)
-                p.rows("SELECT * FROM $o", *expected)
-
-
 def head(p: Place) -> dict[str, Any]:
     return p.snapshot(ref="test" if "branch_test" in p.names["o"] else "main")
 

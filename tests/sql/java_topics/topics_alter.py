@@ -2,8 +2,6 @@
 
 from tests.sql.java_topics.harness import Place, case
 
-KEY = "1 id long not null"
-
 
 def two_columns(p: Place) -> None:
     p.sql("CREATE TABLE $t (id bigint NOT NULL, data string) USING iceberg")

@@ -97,20 +97,6 @@ def columns_may_have_odd_names(p: Place) -> None:
     assert frame.count() == 2
 
 
-BY_ID = (
-    "CREATE TABLE $t (id INT, data STRING) USING iceberg PARTITIONED BY (id);"
-    "INSERT INTO $t VALUES (1, 'a'), (2, 'b');INSERT OVERWRITE $t VALUES (3, 'c'), (2, 'd')"
-)
-BEFORE, AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
-UPDATED = [
-    (1, "a", "INSERT", 0),
-    (2, "b", "INSERT", 0),
-    (2, "b", BEFORE, 1),
-    (2, "d", AFTER, 1),
-    (3, "c", "INSERT", 1),
-]
-
-
 @case(f"{VIEW}.testNetChangesWithComputeUpdates")
 def net_changes_have_no_images_of_updates(p: Place) -> None:
     three(p)

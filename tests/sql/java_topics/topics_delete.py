@@ -13,7 +13,6 @@ from tests.sql.java_topics.rows_changed import (
     isolated,
     one_mode,
     put,
-    steps,
     told,
     written_together,
 )
@@ -21,16 +20,6 @@ from tests.sql.java_topics.rows_changed import (
 PAIR = "id INT, dep STRING"
 HR, HARD, NONE = (1, "hr"), (2, "hardware"), (None, "hr")
 THREE = "(1, 'hr'), (2, 'hardware'), (null, 'hr')"
-
-
-def delete(method: str, *changes: tuple[str, list[tuple[object, ...]]], **more: object) -> None:
-    values = str(more.pop("values", THREE))
-    columns = str(more.pop("columns", PAIR))
-    steps(f"TestDelete.{method}", columns, values, *changes, **more)  # type: ignore[arg-type]
-
-
-EXISTS = "EXISTS (SELECT 1 FROM deleted_{0} d WHERE t.{0} = d.value{1})"
-NESTED = "id INT, complex STRUCT<c1: INT, c2: STRING>"
 
 
 def spread(p: Place, partitioned: str, mode: str) -> None:
@@ -90,13 +79,3 @@ def deletes_of_no_rows_are_commits_without_changes(p: Place) -> None:
 
 
 isolated("TestDelete.testDelete", "delete", "DELETE FROM $o WHERE id IN (SELECT * FROM slow)")
-
-
-# Write, audit, publish
-# --------------------------------------------------------------------------------------------------------------------------------------
-
-
-def counts(p: Place, table: int, audited: int, main: int) -> None:
-    p.rows("SELECT count(*) FROM $t", (table,))
-    p.rows("SELECT count(*) FROM $t.branch_wap", (audited,))
-    p.rows("SELECT count(*) FROM $t.branch_main", (main,))

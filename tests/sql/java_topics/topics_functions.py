@@ -18,15 +18,6 @@ def values(p: Place, function: str, expected: dict[str, object]) -> None:
     assert not wrong, wrong
 
 
-def refused(p: Place, function: str, *told: tuple[str, str, str]) -> None:
-    """Check that arguments are refused, with their types and the reason in the message."""
-    p.sql("USE $c")
-    for arguments, types, why in told:
-        types = types.replace("(", r"\(").replace(")", r"\)")
-        message = rf"function '{function}' cannot process input: \({types}\): {why}"
-        p.fails(f"SELECT system.{function}({arguments})", "AnalysisException", message)
-
-
 def text_as_bytes(text: str) -> str:
     return f"X'{text.encode().hex()}'"
 
@@ -38,24 +29,6 @@ def bytes_have_buckets(p: Place) -> None:
         f"18, {text_as_bytes('abc' + chr(0) * 2)}": 13, f"48, {text_as_bytes('abc')}": 42,
         f"16, {text_as_bytes('测试_')}": 3, "100, CAST(null AS binary)": None,
     })  # fmt: skip
-
-
-NESTED = {"true": "boolean", "map(1, 1)": "map<int,int>", "array(1L)": "array<bigint>"}
-
-
-DAYS = ("2017-12-01", "1970-01-01", "1969-12-31")
-INSTANTS = (
-    "2017-12-01 10:12:55.038194", "1970-01-01 00:00:01.000001", "1969-12-31 23:59:58.999999",
-)  # fmt: skip
-
-
-def parts(p: Place, function: str, expected: tuple[object, ...], kind: str) -> None:
-    texts = DAYS if kind == "date" else INSTANTS
-    zone = " UTC+00:00" if kind == "timestamp" else ""
-    known: dict[str, object] = {
-        f"{kind} '{text}{zone}'": value for text, value in zip(texts, expected, strict=True)
-    }
-    values(p, function, known | {f"CAST(null AS {kind})": None})
 
 
 @case("TestSparkTruncateFunction.testTruncateBinary")

@@ -53,11 +53,7 @@ def joined(kind: str, transform: str, method: str) -> None:
         same(p, f"{query} ORDER BY a.id, a.k, a.salary", 48)
 
 
-THREE = ((1, 100, "software"), (2, 200, "hr"), (3, 300, "software"))
 COLUMNS = "id BIGINT, int_col INT, dep STRING"
-BY_ID = (
-    "SELECT * FROM $t a JOIN $ns.other b ON a.id = b.id ORDER BY a.id, a.int_col, a.dep, b.int_col"
-)
 
 
 def table(p: Place, name: str, partitions: str, *rows: tuple[object, ...]) -> None:

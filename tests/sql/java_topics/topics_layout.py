@@ -14,21 +14,6 @@ def table(p: Place, columns: str = WIDE, partitioned: str = "") -> None:
     )
 
 
-def added(method: str, term: str, *expected: str) -> None:
-    @case(f"TestAlterTablePartitionFields.{method}", each=VERSIONS)
-    def a_partition_field_is_added(p: Place) -> None:
-        table(p)
-        assert p.spec() == []
-        p.sql(f"ALTER TABLE $t ADD PARTITION FIELD {term}")
-        assert p.spec() == [expected]
-
-
-def dropped(p: Place, column: str, name: str) -> list[tuple[str, str, str]]:
-    """What is left of a field that was dropped: a void one in format version 1."""
-    return [(column, "void", name)] if p.each == 1 else []
-
-
-SHORT = "id bigint NOT NULL, category string, data string"
 TIMED = "id bigint NOT NULL, ts timestamp, data string"
 
 

@@ -26,28 +26,6 @@ Source = tuple[str, Rows]
 INTO = "MERGE INTO $o AS t USING source AS s ON "
 
 
-def merge(
-    method: str,
-    columns: str,
-    values: str,
-    source: Source | None,
-    *changes: tuple[str, Rows],
-    partitioned: str = "",
-    conf: dict[str, Any] | None = None,
-) -> None:
-    """Register a case of merges, each followed by the rows that the table then has."""
-
-    @case(f"TestMerge.{method}", each=one_mode(method))
-    def rows_are_merged(p: Place) -> None:
-        begin(p, columns, values, partitioned)
-        if source:
-            p.frame(source[1], source[0])
-        with p.conf(conf or {}):
-            for text, expected in changes:
-                p.sql(text)
-                p.rows("SELECT * FROM $o", *expected)
-
-
 def refused(
     method: str,
     columns: str,
@@ -167,20 +145,6 @@ def files_of_other_partitions_are_not_read(p: Place) -> None:
     p.rows("SELECT * FROM $o", (1, "finance"), (1, "hr"), (2, "hardware"))
 
 
-INSERT = f"{INTO} t.id == s.id WHEN NOT MATCHED"
-
-
-MERGED: Rows = [(1, "emp-id-1"), (2, "emp-id-2")]
-
-# Several source rows for one of the table's
-# --------------------------------------------------------------------------------------------------------------------------------------
-
-TWICE: Source = (PAIR, [(1, "emp-id-1"), (1, "emp-id-1"), (2, "emp-id-2"), (6, "emp-id-6")])
-
-# Partitions and order
-# --------------------------------------------------------------------------------------------------------------------------------------
-
-
 # Sources
 # --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -192,16 +156,12 @@ isolated(
 )
 
 
-FIRST = f"{INSERT} AND s.id = 1 THEN INSERT (dep, id) VALUES (s.dep, -1) WHEN NOT MATCHED"
-
-
 # What is refused
 # --------------------------------------------------------------------------------------------------------------------------------------
 
 BOXED = "id INT, c STRUCT<n1: INT, n2: STRUCT<dn1: INT, dn2: INT>>"
 BOX = "(1, named_struct('n1', 2, 'n2', named_struct('dn1', 3, 'dn2', 4)))"
 C1_C2: Source = ("c1 int, c2 int", [(-100, -200)])
-STRICT = "id INT NOT NULL, s STRUCT<n1: INT NOT NULL, n2: STRUCT<dn1: INT, dn2: INT>> NOT NULL"
 
 
 def conditions(method: str, pattern: str, *parts: str, differs: str = "") -> None:
@@ -229,10 +189,3 @@ conditions(
     *(MAX, MAX, "t.id NOT IN (SELECT c2 FROM source)", "s.c1 IN (SELECT c2 FROM source)"),
     differs="a decision: conditions of a merge may have sub-queries",
 )
-
-
-# Whole tables
-# --------------------------------------------------------------------------------------------------------------------------------------
-
-BOTH = f"{INTO} t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-FIVE: Rows = [(n,) for n in range(5)]

@@ -18,26 +18,6 @@ def three_columns(p: Place, version: int = 2, **properties: str) -> None:
     )
 
 
-def insert(p: Place, *rows: tuple[object, ...]) -> None:
-    for row in rows:
-        p.sql(f"INSERT INTO $t VALUES {row}")
-
-
-def partitions(
-    p: Place, tables: tuple[str, ...], kind: str, *expected: tuple[Any, ...], where: str = "true"
-) -> None:
-    """Check the type and the values of `partition` in metadata tables, in their order."""
-    for table in tables:
-        column = "data_file.partition" if "entries" in table else "partition"
-        query = f"SELECT {column}.* FROM $t.{table} WHERE {where.replace('partition', column)} ORDER BY {column}"
-        p.rows(query, *expected)
-        p.rows(f"SELECT DISTINCT typeof({column}) FROM $t.{table}", (kind,))
-
-
-def fields(**names: str) -> str:
-    return f"struct<{','.join(f'{name}:{kind}' for name, kind in names.items())}>"
-
-
 FILES, ENTRIES, PARTITIONS = (
     ("files", "all_data_files"),
     ("entries", "all_entries"),

@@ -149,41 +149,13 @@ not_sql(
 # Counts of merges
 # --------------------------------------------------------------------------------------------------------------------------------------
 
-METRICS = (
-    "copied", "updated", "deleted", "inserted", "matched-updated", "matched-deleted",
-    "not-matched-by-source-updated", "not-matched-by-source-deleted",
-)  # fmt: skip
-
-
-def counted(
-    method: str, columns: str, values: str, source: tuple[str, Rows], text: str, *counts: int
-) -> None:
-    @case(f"TestMergeMetrics.{method}", each=MODES)
-    def merges_are_counted(p: Place) -> None:
-        begin(p, columns, values)
-        p.frame(source[1], source[0])
-        p.sql(f"MERGE INTO $o AS t USING source AS s {text}")
-        summary = head(p)["summary"]
-        actual = {m: summary.get(f"spark.merge-into.num-target-rows-{m}") for m in METRICS}
-        copied = counts[0] if p.each == "copy-on-write" else 0
-        expected = dict(zip(METRICS, map(str, (copied, *counts[1:])), strict=True))
-        assert actual == expected, actual
-
-
 TWO = "(1, 'hr'), (2, 'software')"
-THREE = f"{TWO}, (3, 'finance')"
-ON = "ON t.id == s.id WHEN MATCHED THEN UPDATE SET dep = s.dep WHEN NOT MATCHED BY SOURCE THEN"
-ONE: tuple[str, Rows] = (PAIR, [(1, "hr-updated")])
+
+
 PAID = "id INT, dep STRING, salary INT"
 
 # Columns that come with a merge
 # --------------------------------------------------------------------------------------------------------------------------------------
-
-
-SMALL, LARGE = (
-    "id INT, s STRUCT<c1: INT, c2: STRING>",
-    "id INT, s STRUCT<c1: INT, c2: STRING, c3: INT>",
-)
 
 
 @case("TestMergeSchemaEvolution.testMergeWithSchemaEvolutionUsingDataFrameApi")

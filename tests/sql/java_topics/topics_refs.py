@@ -2,19 +2,6 @@
 
 from tests.sql.java_topics.harness import Place, case
 
-DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
-UNITS = {"DAYS": DAY, "HOURS": HOUR, "MINUTES": MINUTE}
-
-
-def insert(p: Place) -> int:
-    p.sql("INSERT INTO $t VALUES (1, 'a'), (2, 'b')")
-    return p.snapshots()[-1]
-
-
-def table(p: Place) -> int:
-    p.sql("CREATE TABLE $t (id int, data string) USING iceberg")
-    return insert(p)
-
 
 def ref(p: Place, name: str) -> tuple[object, ...]:
     """Return the snapshot; snapshots to keep, age of snapshots and age of the ref."""
@@ -32,20 +19,6 @@ def a_branch_of_an_empty_table_is_an_empty_snapshot(p: Place) -> None:
     snapshot = p.snapshot(ref="b1")
     assert "parent-snapshot-id" not in snapshot
     assert snapshot["summary"].get("total-data-files", "0") == "0"
-
-
-def replaced(method: str, clause: str, *expected: int | None) -> None:
-    @case(f"TestReplaceBranch.{method}")
-    def a_replaced_branch_gets_the_retention_that_is_said(p: Place) -> None:
-        first = table(p)
-        p.sql("ALTER TABLE $t CREATE BRANCH b1 AS OF VERSION $v", v=first)
-        second = insert(p)
-        text = f"ALTER TABLE $t REPLACE BRANCH b1 AS OF VERSION {second} {clause}"
-        snapshots, *ages = expected
-        for name, unit in UNITS.items():
-            p.sql(text.replace("UNIT", name))
-            kept = (second, snapshots, *(age and age * unit for age in ages))
-            assert ref(p, "b1") == kept
 
 
 AB, ABC = [(1, "a"), (2, "b")], [(1, "a"), (2, "b"), (3, "c")]

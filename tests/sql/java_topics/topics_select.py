@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from tests.sql.java_topics.harness import Place, case
 
-NAN = float("nan")
 ABC = [(1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)]
 MORE = "INSERT INTO $t VALUES (4, 'd', 4.0), (5, 'e', 5.0)"
 

@@ -13,7 +13,6 @@ from tests.sql.java_topics.rows_changed import (
     isolated,
     one_mode,
     put,
-    steps,
     told,
     views,
     written_apart,
@@ -28,17 +27,7 @@ from tests.sql.java_topics.topics_delete import (
     spread,
 )
 
-
-def update(method: str, *changes: tuple[str, list[tuple[object, ...]]], **more: object) -> None:
-    values = str(more.pop("values", THREE))
-    columns = str(more.pop("columns", PAIR))
-    steps(f"TestUpdate.{method}", columns, values, *changes, **more)  # type: ignore[arg-type]
-
-
 GONE = (-1, "hr")
-
-
-EXISTS = "EXISTS (SELECT 1 FROM updated_{0} u WHERE t.{0} = u.value{1})"
 
 
 @case("TestUpdate.testCoalesceUpdate", each=MODES[:1], differs=FILE_BY_FILE)
@@ -127,6 +116,3 @@ def files_of_other_partitions_are_not_read(p: Place) -> None:
         path.unlink()
     p.sql("UPDATE $o SET id = -1 WHERE dep IN ('software') AND id == 1")
     assert head(p)["summary"]["total-records"] in ("2", "3")
-
-
-STRICT = "id INT NOT NULL, s STRUCT<n1: INT NOT NULL, n2: STRUCT<dn1: INT, dn2: INT>> NOT NULL"

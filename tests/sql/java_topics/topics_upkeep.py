@@ -15,7 +15,6 @@ from tests.sql.java_topics.topics_history import (
 )
 
 ALL = "SELECT * FROM $t ORDER BY id"
-BOTH = "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT"
 
 
 def now(p: Place) -> str:
@@ -245,9 +244,6 @@ def manifests(p: Place) -> int:
     return int(p.one("SELECT count(*) FROM $t.manifests"))
 
 
-SMALL = "ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest.target-size-bytes' '1')"
-
-
 def small_manifests(p: Place, number: int = 4) -> None:
     p.sql(
         "CREATE TABLE $t (id bigint NOT NULL, data string, category string) USING iceberg"
@@ -257,14 +253,6 @@ def small_manifests(p: Place, number: int = 4) -> None:
     for n in range(number):
         p.sql(f"INSERT INTO TABLE $t VALUES ({n}, '{'abcd'[n]}', '{'xyxy'[n]}')")
     assert manifests(p) == number
-
-
-def joined(method: str, arguments: str) -> None:
-    @case(f"TestRewriteManifestsProcedure.{method}")
-    def small_manifests_are_joined(p: Place) -> None:
-        small_manifests(p)
-        p.rows(f"CALL $c.system.rewrite_manifests(table => '$db.t'{arguments})", (4, 1))
-        assert manifests(p) == 1
 
 
 @case("TestRewriteManifestsProcedure.testPartitionStatsIncrementalCompute")

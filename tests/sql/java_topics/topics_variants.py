@@ -17,12 +17,6 @@ def vectorised(p: Place) -> None:
     p.sql(f"ALTER TABLE $t SET TBLPROPERTIES ('read.parquet.vectorization.enabled' = '{p.each}')")
 
 
-def filled(p: Place, column: str, one: str, two: str) -> None:
-    p.sql(f"CREATE TABLE $t (id BIGINT, {column}) USING iceberg {V3}")
-    vectorised(p)
-    p.sql(f"INSERT INTO $t SELECT 1, {one}", f"INSERT INTO $t SELECT 2, {two}")
-
-
 def a_variant(key: str, value: int) -> str:
     return f"""parse_json('{{"{key}":{value}}}')"""
 

@@ -21,11 +21,6 @@ def ids(*numbers: int) -> list[tuple[int]]:
     return [(n,) for n in numbers]
 
 
-def exists(p: Place, name: str) -> bool:
-    listed = p.sql("SHOW VIEWS IN $ns")
-    return any(row[:2] == (p.namespace, name) for row in listed)
-
-
 def other_dialect(p: Place, name: str, **queries: str) -> None:
     """Make a view with queries in several dialects, which SQL cannot."""
     p.outside().create_view(
@@ -97,9 +92,6 @@ def a_view_does_not_call_temporary_functions(p: Place) -> None:
     p.sql("DROP TEMPORARY FUNCTION f_$db")
 
 
-MAX = "WITH max_by_data AS (SELECT max(id) AS max FROM {}) SELECT max, count(1) AS count FROM max_by_data GROUP BY max"
-
-
 UNNAMED = dict.fromkeys(
     ("4.2", "4.3"), "known gap: as for Spark's own views, a column of a view needs a name"
 )
@@ -157,10 +149,6 @@ def a_function_of_another_catalog_is_not_looked_for_here(p: Place) -> None:
     p.sql("DROP NAMESPACE spark_catalog.system")
 
 
-# Names
-# --------------------------------------------------------------------------------------------------------------------------------------
-
-
 # Creation
 # --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -185,17 +173,6 @@ def columns_of_a_view_have_names_of_their_own(p: Place) -> None:
     p.sql("DROP VIEW v")
     p.sql("CREATE VIEW v (new_data, new_id) AS SELECT data, id FROM t WHERE id <= 3")
     p.rows("SELECT new_id FROM v", *ids(1, 2, 3))
-
-
-def rewritten(method: str, query: str, *expected: tuple[int]) -> None:
-    @case(f"{VIEWS}.{method}")
-    def names_in_subqueries_mean_tables_of_the_view(p: Place) -> None:
-        begin(p, 3)
-        p.sql(f"CREATE VIEW v AS {query}")
-        p.rows("SELECT * FROM v", *expected)
-        p.sql("USE spark_catalog.default")
-        p.fails(query, MISSING)
-        p.rows("SELECT * FROM $ns.v", *expected)
 
 
 # Description

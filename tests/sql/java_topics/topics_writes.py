@@ -114,29 +114,6 @@ def rows_are_written_under_the_spec_that_an_option_names(p: Place) -> None:
     )  # fmt: skip
 
 
-FIVE = [
-    (12, "3", "k14"), (13, "1", "k16"), (21, "2", "k13"), (45, "4", "k16"), (222, "3", "k15"),
-]  # fmt: skip
-
-
-def copied(p: Place, partitions: str, order: str) -> None:
-    """Copy rows, each of them three times, into a table with partitions."""
-    p.sql("CREATE TABLE $t (id bigint, data string, category string, ts timestamp) USING iceberg")
-    rows = ", ".join(map(str, FIVE))
-    for _ in range(3):
-        p.sql(f"INSERT INTO $t SELECT *, timestamp '2021-11-10 11:20:10' FROM VALUES {rows}")
-    p.sql(f"""CREATE TABLE $ns.copy (id bigint, data string, category string, ts timestamp)
-              USING iceberg PARTITIONED BY ({partitions})""")
-    p.sql(f"INSERT INTO $ns.copy SELECT * FROM $t ORDER BY {order}")
-    p.rows("SELECT count(*) FROM $ns.copy", (15,))
-    p.rows(
-        "SELECT id, data, category FROM $ns.copy ORDER BY id", *(r for r in FIVE for _ in range(3))
-    )
-
-
-VERSIONS = ("2", "3")
-
-
 def to_delete(p: Place, partitions: str = "", *properties: str) -> None:
     told = ", ".join((f"'format-version' = '{p.each}'", *properties))
     p.sql(
