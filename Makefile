@@ -96,9 +96,9 @@ bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=smal
 
 soak: peers  ## the long forms: many processes, kill -9 at every step, all faults
 	@status=0; FRAZIL_SOAK=1 $(SERVED) $(PY) -m pytest -q -m soak --timeout=7200 $(ARGS) || status=1; \
-	$(if $(ARGS),,for v in 41 42; do echo "== Spark $$v: killed streams, topics of Java's tests"; FRAZIL_SOAK=1 $(PEERS)/spark$$v/bin/python -m pytest -q -m soak \
+	$(if $(ARGS),,for v in 41 42; do echo "== Spark $$v: killed streams, cases"; FRAZIL_SOAK=1 $(PEERS)/spark$$v/bin/python -m pytest -q -m soak \
 	    --timeout=7200 -p no:cacheprovider tests/spark/streams/test_stream_kills.py tests/spark/streams/test_stream_kills_at_points.py \
-	    tests/sql/java_topics || status=1; done;) exit $$status
+	    tests/cases/test_cases.py -k "kill or in_sql" || status=1; done;) exit $$status
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install -q --disable-pip-version-check uv

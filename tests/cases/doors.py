@@ -14,6 +14,7 @@ from tests.cases.form import Case
 from tests.cases.play import Refused
 
 ROWS = r"(?:WITH\b.*\b)?(?:DELETE\s+FROM|UPDATE|MERGE)\b|TRUNCATE\b"
+EVOLVING = r"WITH\s+SCHEMA\s+EVOLUTION\s+"
 INSERTS = r"INSERT\s+INTO\s+(?:TABLE\s+)?(?!TABLE\b)\S+\s+(?!REPLACE|WITH|BY|PARTITION)"
 
 
@@ -126,15 +127,16 @@ class Frames(Sql):
     """`df.mergeInto` and `df.writeTo(…).append()`."""
 
     name = "frames"
-    says = re.compile(f"MERGE\\s+INTO\\b|{INSERTS}", re.IGNORECASE | re.DOTALL)
+    says = re.compile(f"MERGE\\s+(?:{EVOLVING})?INTO\\b|{INSERTS}", re.IGNORECASE | re.DOTALL)
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
         from pyspark.errors import AnalysisException
         from sqlglot import exp, parse_one
 
-        tree = parse_one(text, dialect="spark")
+        said = re.sub(EVOLVING, "", text, count=1, flags=re.IGNORECASE)
+        tree = parse_one(said, dialect="spark")
         if isinstance(tree, exp.Merge):
-            self._merge(tree)
+            self._merge(tree, said != text)
             return []
         into = tree.this
         table = into.this if isinstance(into, exp.Schema) else into
@@ -160,7 +162,7 @@ class Frames(Sql):
             self.spark.sql(text)
         return []
 
-    def _merge(self, tree: Any) -> None:
+    def _merge(self, tree: Any, evolving: bool) -> None:
         from pyspark.sql import functions as F
         from sqlglot import exp
 
@@ -216,7 +218,7 @@ class Frames(Sql):
                     writer = kind.insertAll()
                 case _:
                     writer = kind.insert(pairs(then))
-        writer.merge()
+        (writer.withSchemaEvolution() if evolving else writer).merge()
 
 
 def _path(column: Any, alias: str) -> str:

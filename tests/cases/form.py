@@ -11,8 +11,12 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ALONE = ("set", "snapshots", "counts")
-KINDS = ("statement", "query", "let", "schema", "spec", "order", *ALONE)
+ALONE = ("set", "snapshots", "counts", "wait")
+ACTS = (
+    "write", "read", "hold", "joined", "outside", "beside", "meanwhile", "metadata", "register",
+    "change", "files",
+)  # fmt: skip
+KINDS = ("statement", "query", "let", "schema", "spec", "order", *ALONE, *ACTS)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any, Protocol
 
 from tests.cases import metadata_files
+from tests.cases.acts import ACTS, READS, known_of
 from tests.cases.form import Case, Record, is_of, letters, says, shown
 
 CLASSES = {
@@ -47,6 +49,9 @@ class Door(Protocol):
     def run(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows, plain values all the way down."""
 
+    def collected(self, frame: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a DataFrame as plain values."""
+
     def counts(self) -> Mapping[str, Any]:
         """Return what the result of the last change counted. Raises Refused."""
 
@@ -63,10 +68,15 @@ class Place:
     namespace: str
     directory: Path
     names: dict[str, str] = field(default_factory=dict)
+    kind: str = "sql"
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the catalog
+    frames: dict[str, Any] = field(default_factory=dict)
 
     def text(self, template: str) -> str:
         known = names_in(self.catalog, self.namespace, self.directory)
-        named = {key: Template(v).safe_substitute(known) for key, v in self.names.items()}
+        named: Mapping[str, str] = self.names
+        for _ in range(3):  # values name others
+            named = {k: Template(v).safe_substitute(known | named) for k, v in named.items()}
         return Template(template).safe_substitute(known | named)
 
 
@@ -95,6 +105,13 @@ def settings_of(
     return {f"spark.sql.catalog.{name_of(kind, of)}{key}": v for key, v in settings.items()}
 
 
+def told_to(kind: str, folder: Path) -> dict[str, str]:
+    """Return the settings of a catalog of a kind as Frazil alone is told them."""
+    prefix = f"spark.sql.catalog.{name_of(kind)}."
+    settings = settings_of(kind, folder).items()
+    return {key.removeprefix(prefix): value for key, value in settings if key.startswith(prefix)}
+
+
 @contextmanager
 def place(door: Door, kind: str, folder: Path, names: Mapping[str, str]) -> Iterator[Place]:
     """Make a namespace for one case; afterwards no catalog of ours is the current one."""
@@ -103,7 +120,7 @@ def place(door: Door, kind: str, folder: Path, names: Mapping[str, str]) -> Iter
     directory.mkdir(parents=True)
     door.run(f"CREATE NAMESPACE {name_of(kind)}.{namespace}")
     try:
-        yield Place(name_of(kind), namespace, directory, dict(names))
+        yield Place(name_of(kind), namespace, directory, dict(names), kind, told_to(kind, folder))
     finally:
         leave(door.spark)
 
@@ -149,12 +166,22 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
         case "statement", ["ok"]:
             door.run(text)
         case "statement", ["error", *pattern]:
-            _fails(door, text, "".join(pattern))
-        case "query", [kinds, *sort]:
-            rows = door.run(text)
+            _fails(lambda: door.run(text), "".join(pattern))
+        case ("query" | "read" | "joined" | "metadata") as kind, [kinds, *more]:
+            told = "".join(more)
+            if kind != "query" and expected[:1] and expected[0].startswith("error "):
+                act = partial(READS[kind], door, there, told, text)
+                _fails(act, expected[0].removeprefix("error "))
+                return
+            rows = door.run(text) if kind == "query" else READS[kind](door, there, told, text)
             lines = ["\t".join(map(shown, row)) for row in rows]
-            if sort == ["rowsort"]:
-                lines, expected = sorted(lines), sorted(expected)
+            match more:
+                case ["rowsort"]:
+                    lines, expected = sorted(lines), sorted(expected)
+                case ["has"]:
+                    lines = [line for line in expected if line in lines]
+                case ["lacks"]:
+                    lines, expected = [line for line in expected if line in lines], []
             assert lines == expected, f"{lines} != {expected}"
             assert not rows or is_of(letters(rows), kinds), f"{letters(rows)}, not {kinds}"
         case "set", [key, *value]:
@@ -167,9 +194,10 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             for name, (snapshot_id,) in zip(called, found, strict=True):
                 known = there.names.setdefault(name, str(snapshot_id))
                 assert known == str(snapshot_id), f"{name} is another snapshot"
-        case "let", [name]:
-            ((value,),) = door.run(text)
-            there.names[name] = shown(value)
+        case "let", names:
+            (row,) = door.run(text)
+            called = " ".join(names).split()
+            there.names.update(zip(called, map(shown, row), strict=False))
         case "counts", wanted:
             try:
                 counted = door.counts()
@@ -178,10 +206,14 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             for key, value in (pair.split("=") for pair in " ".join(wanted).split()):
                 assert str(counted[key]) == value, f"{key} is {counted[key]}, not {value}"
         case ("schema" | "spec" | "order") as kind, [table]:
-            rows = door.run(f"SELECT file FROM {table}.metadata_log_entries")
-            path = metadata_files.newest(row[0] for row in rows)
-            lines = DESCRIBED[kind](metadata_files.read(path))
+            lines = DESCRIBED[kind](known_of(door, table))
             assert lines == expected, f"{lines} != {expected}"
+        case kind, _ if kind in ACTS:
+            act = partial(ACTS[kind], door, there, there.text(record.rest), text)
+            if expected:
+                _fails(act, expected[0].removeprefix("error "))
+            else:
+                act()
         case _:
             raise ValueError(f"no record: {record.kind} {record.rest}")
 
@@ -193,9 +225,10 @@ def _set(door: Door, key: str, value: str | None) -> None:
         door.spark.conf.set(key, value)
 
 
-def _fails(door: Door, text: str, pattern: str) -> None:
+def _fails(act: Callable[[], Any], pattern: str) -> None:
+    """Check that something fails, with a message in which the pattern is found."""
     try:
-        rows = door.run(text)
+        rows = act()
     except Refused:
         raise
     except Exception as error:

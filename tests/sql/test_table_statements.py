@@ -4,81 +4,14 @@ change one commit.
 
 import re
 from datetime import time
-from decimal import Decimal
 from uuid import UUID
 
 import pytest
 
-from frazil.errors import InvalidInput, Unsupported
 from frazil.scan.inspect import METADATA_TABLES
 from frazil.spec import types as i
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.mark.versions
-def test_a_table_is_created_with_all_that_a_statement_says(run, table_of, tmp_path):
-    run(f"""CREATE TABLE lake.db.t (id bigint NOT NULL COMMENT 'the id', s char(3), d decimal(10, 2), ts timestamp, ntz timestamp_ntz,
-            n struct<a: int NOT NULL COMMENT 'inner', b: array<map<string, double>>>, `odd. name` int)
-            USING iceberg PARTITIONED BY (bucket(4, id), days(ts), truncate(3, s), months(ntz), `odd. name`) COMMENT 'mine'
-            LOCATION '{tmp_path}/elsewhere' TBLPROPERTIES ('k' = 'v', 'format-version' = '3')""")
-    t = table_of("db.t")
-    schema = t.schema()
-    assert schema.find_field("id").required and schema.find_field("id").doc == "the id"
-    assert str(schema.find_field("s").field_type) == "string" and schema.find_field("n.a").required
-    assert [str(f.transform) for f in t.spec().fields] == [
-        "bucket[4]",
-        "day",
-        "truncate[3]",
-        "month",
-        "identity",
-    ]
-    assert t.location().endswith("/elsewhere") and t.metadata.format_version == 3
-    assert (t.properties["k"], t.properties["comment"]) == ("v", "mine")
-    run("CREATE TABLE IF NOT EXISTS lake.db.t (x int)")
-    with pytest.raises(Exception, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
-        run("CREATE TABLE lake.db.t (x int)")
-
-
-def test_using_names_the_format_of_files_and_others_are_refused(run, table_of):
-    run("CREATE TABLE lake.db.plain (x int)")
-    run("CREATE TABLE lake.db.orc (x int) USING orc")
-    assert table_of("db.orc").properties["write.format.default"] == "orc"
-    with pytest.raises(InvalidInput, match="Unsupported format in USING: csv"):
-        run("CREATE TABLE lake.db.csv (x int) USING csv")
-    for clause in (
-        "CLUSTER BY (x)",
-        "PARTITIONED BY (foo(x))",
-        "TBLPROPERTIES ('format-version' = '9')",
-    ):
-        with pytest.raises(Exception):  # noqa: B017 - Spark's or ours
-            run(f"CREATE TABLE lake.db.bad (x int) USING iceberg {clause}")
-    assert [row[1] for row in run("SHOW TABLES IN lake.db")] == ["orc", "plain"]
-
-
-@pytest.mark.versions
-def test_defaults_of_columns_are_kept_and_given_to_rows(run, table_of):
-    run("""CREATE TABLE lake.db.t (id bigint, n int DEFAULT 5, s string DEFAULT 'x''y', d decimal(5, 2) DEFAULT 1.5, day date DEFAULT
-           date'2026-01-02') USING iceberg TBLPROPERTIES ('format-version' = '3')""")
-    run("INSERT INTO lake.db.t (id) VALUES (1)")
-    run("ALTER TABLE lake.db.t ADD COLUMN later timestamp DEFAULT timestamp'2026-01-01 00:00:00'")
-    run("ALTER TABLE lake.db.t ALTER COLUMN n SET DEFAULT 6")
-    run("INSERT INTO lake.db.t (id) VALUES (2)")
-    rows = sorted(table_of("db.t").to_arrow().to_pylist(), key=lambda row: row["id"])
-    assert [(r["n"], r["s"], r["d"], str(r["day"]), r["later"].year) for r in rows] == [
-        (5, "x'y", Decimal("1.50"), "2026-01-02", 2026),
-        (6, "x'y", Decimal("1.50"), "2026-01-02", 2026),
-    ]
-    run("ALTER TABLE lake.db.t ALTER COLUMN n DROP DEFAULT")
-    run("ALTER TABLE lake.db.t ALTER COLUMN later DROP DEFAULT")
-    run("INSERT INTO lake.db.t (id) VALUES (3)")
-    assert run("SELECT id, n, year(later) FROM lake.db.t ORDER BY id") == [
-        (1, 5, 2026),
-        (2, 6, 2026),
-        (3, None, None),
-    ]
-    with pytest.raises(Unsupported, match="constants"):
-        run("ALTER TABLE lake.db.t ADD COLUMN now timestamp DEFAULT current_timestamp()")
 
 
 @pytest.mark.versions
@@ -111,46 +44,6 @@ def test_defaults_of_each_type_are_given_to_old_files_and_new_rows(
 
 
 @pytest.mark.versions
-def test_columns_are_added_renamed_moved_changed_and_dropped_each_in_one_commit(run, table_of):
-    run("CREATE TABLE lake.db.t (id bigint NOT NULL, s string, n struct<a: int, b: string>)")
-    for text in (
-        "ADD COLUMNS (c1 int COMMENT 'one' AFTER id, c2 map<string, int>)",
-        "ADD COLUMN c0 int FIRST",
-        "ADD COLUMN n.z double AFTER a",
-        "RENAME COLUMN n.a TO aa",
-        "ALTER COLUMN c1 TYPE bigint",
-        "ALTER COLUMN c1 COMMENT 'uno'",
-        "ALTER COLUMN id DROP NOT NULL",
-        "ALTER COLUMN s FIRST",
-        "ALTER COLUMN n.z AFTER b",
-        "DROP COLUMNS (c0, c2)",
-        "DROP COLUMN IF EXISTS nope",
-        "SET TBLPROPERTIES ('k' = 'v', 'comment' = 'c', 'format-version' = '3')",
-        "UNSET TBLPROPERTIES ('k')",
-    ):
-        before = table_of("db.t").metadata_location
-        log = len(table_of("db.t").metadata.metadata_log)
-        run(f"ALTER TABLE lake.db.t {text}")
-        assert len(table_of("db.t").metadata.metadata_log) - log == (
-            0 if "IF EXISTS" in text else 1
-        ), (text, before)
-    t = table_of("db.t")
-    assert [f.name for f in t.schema().fields] == ["s", "id", "c1", "n"]
-    assert [f.name for f in t.schema().find_field("n").field_type.fields] == ["aa", "b", "z"]
-    c1 = t.schema().find_field("c1")
-    assert (str(c1.field_type), c1.doc, t.schema().find_field("id").required) == (
-        "long",
-        "uno",
-        False,
-    )
-    assert (
-        t.metadata.format_version == 3
-        and "k" not in t.properties
-        and t.properties["comment"] == "c"
-    )
-
-
-@pytest.mark.versions
 def test_show_table_extended_lists_views_as_dbt_looks_for_them(run, lake):
     run("CREATE TABLE lake.db.t (id bigint) USING iceberg")
     run("CREATE VIEW lake.db.v AS SELECT id AS n FROM lake.db.t")
@@ -160,87 +53,6 @@ def test_show_table_extended_lists_views_as_dbt_looks_for_them(run, lake):
     assert "|-- n: long" in shown["v"] and "Provider: iceberg" in shown["t"]
     assert [row[1] for row in run("SHOW TABLES IN lake.db")] == ["t"]
     assert run("SHOW TABLE EXTENDED IN lake.db LIKE 'n*'") == []
-
-
-def test_special_properties_move_snapshots_and_the_location(run, table_of, tmp_path):
-    run("CREATE TABLE lake.db.t (id bigint)")
-    run("INSERT INTO lake.db.t VALUES (1)")
-    first = table_of("db.t").current_snapshot().snapshot_id
-    run("INSERT INTO lake.db.t VALUES (2)")
-    run(f"ALTER TABLE lake.db.t SET TBLPROPERTIES ('current-snapshot-id' = '{first}')")
-    assert (
-        run("SELECT * FROM lake.db.t") == [(1,)]
-        and "current-snapshot-id" not in table_of("db.t").properties
-    )
-    run(f"ALTER TABLE lake.db.t SET LOCATION '{tmp_path}/moved'")
-    run("INSERT INTO lake.db.t VALUES (3)")
-    assert table_of("db.t").location().endswith("/moved") and sorted(
-        run("SELECT * FROM lake.db.t")
-    ) == [(1,), (3,)]
-    run("ALTER TABLE lake.db.t REPLACE COLUMNS (x string COMMENT 'c')")
-    assert run("DESCRIBE lake.db.t") == [("x", "string", "c")]
-
-
-@pytest.mark.versions
-def test_tables_are_renamed_truncated_dropped_and_purged(run, lake, table_of, tmp_path):
-    run("CREATE TABLE lake.db.t (id bigint)")
-    run("INSERT INTO lake.db.t VALUES (1), (2)")
-    run(f"ALTER TABLE lake.db.t RENAME TO {lake}.db.u")
-    run("TRUNCATE TABLE lake.db.u")
-    assert (
-        run("SELECT count(*) FROM lake.db.u") == [(0,)] and len(table_of("db.u").snapshots()) == 2
-    )
-    run("DROP TABLE lake.db.u PURGE")
-    assert list((tmp_path / "wh").rglob("*.parquet")) == []
-    run("DROP TABLE IF EXISTS lake.db.u")
-    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
-        run("DROP TABLE lake.db.u")
-
-
-@pytest.mark.versions
-def test_a_table_is_described_and_shown(run, lake):
-    run(
-        "CREATE TABLE lake.db.t (id bigint COMMENT 'the id', s string) PARTITIONED BY (bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('a' = 'b')"
-    )
-    assert run("DESCRIBE lake.db.t") == [
-        ("id", "bigint", "the id"),
-        ("s", "string", None),
-        ("", "", ""),
-        ("# Partitioning", "", ""),
-        ("Part 0", "bucket(4, id)", ""),
-    ]
-    described = {row[0]: row[1] for row in run("DESCRIBE EXTENDED lake.db.t")}
-    assert (
-        described["Provider"] == "iceberg"
-        and described["Comment"] == "c"
-        and "_spec_id" in described
-        and "Location" in described
-    )
-    assert dict(run("DESCRIBE lake.db.t id")) == {
-        "col_name": "id",
-        "data_type": "bigint",
-        "comment": "the id",
-    }
-    text = run("SHOW CREATE TABLE lake.db.t")[0][0]
-    assert (
-        text.startswith(f"CREATE TABLE {lake}.db.t (\n  id BIGINT COMMENT 'the id'")
-        and ("INTO 4 BUCKETS" in text or "bucket(4, id)" in text)
-        and "USING iceberg" in text
-    )
-    shown = dict(run("SHOW TBLPROPERTIES lake.db.t"))
-    assert (
-        shown["a"] == "b"
-        and shown["current-snapshot-id"] == "none"
-        and shown["format"] == "iceberg/parquet"
-    )
-    assert (
-        run("SHOW COLUMNS IN lake.db.t") == [("id",), ("s",)]
-        and "Provider: iceberg" in run(f"SHOW TABLE EXTENDED IN {lake}.db LIKE 't'")[0][3]
-    )
-    run("CREATE TABLE lake.db.by_s (s string) PARTITIONED BY (s)")
-    assert ("# Partition Information", "", "") in run("DESCRIBE lake.db.by_s")
-    with pytest.raises(Exception, match="PARTITION_MANAGEMENT_IS_UNSUPPORTED"):
-        run("SHOW PARTITIONS lake.db.by_s")
 
 
 @pytest.mark.versions
@@ -292,34 +104,6 @@ def test_metadata_columns_are_listed_as_by_java(run, version):
     names = [row[0] for row in run("DESCRIBE EXTENDED lake.db.t") if row[0].startswith("_")]
     lineage = ["_row_id", "_last_updated_sequence_number"] if version == 3 else []
     assert names == ["_spec_id", "_partition", "_file", "_pos", "_deleted", *lineage]
-
-
-def test_namespaces_are_created_described_altered_and_dropped(run, lake, catalog, tmp_path):
-    run(
-        f"CREATE NAMESPACE {lake}.ns COMMENT 'hello' LOCATION '{tmp_path}/ns' WITH DBPROPERTIES ('a' = 'b')"
-    )
-    run(f"CREATE NAMESPACE IF NOT EXISTS {lake}.ns")
-    assert [row[0] for row in run(f"SHOW NAMESPACES IN {lake}")] == ["db", "ns"] and run(
-        f"SHOW NAMESPACES IN {lake} LIKE 'n*'"
-    ) == [("ns",)]
-    run(f"ALTER NAMESPACE {lake}.ns SET DBPROPERTIES ('a' = 'c', 'd' = 'e')")
-    run(f"ALTER NAMESPACE {lake}.ns SET LOCATION '{tmp_path}/ns2'")
-    run(f"COMMENT ON NAMESPACE {lake}.ns IS 'new'")
-    described = dict(run(f"DESCRIBE NAMESPACE EXTENDED {lake}.ns"))
-    assert (described["Comment"], described["Properties"]) == (
-        "new",
-        "((a,c), (d,e))",
-    ) and described["Location"].endswith("/ns2")
-    run(f"CREATE NAMESPACE {lake}.ns.inner")
-    assert [row[0] for row in run(f"SHOW NAMESPACES IN {lake}.ns")] == ["ns.inner"]
-    run(f"CREATE TABLE {lake}.ns.inner.t (id bigint)")
-    with pytest.raises(Exception, match="SCHEMA_NOT_EMPTY"):
-        run(f"DROP NAMESPACE {lake}.ns.inner RESTRICT")
-    run(f"DROP NAMESPACE {lake}.ns CASCADE")
-    assert not catalog.namespace_exists("ns")
-    run(f"DROP NAMESPACE IF EXISTS {lake}.ns")
-    with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
-        run(f"DESCRIBE NAMESPACE {lake}.nope")
 
 
 def test_columns_of_metadata_tables_are_described_where_java_iceberg_describes_them(run):

@@ -69,6 +69,157 @@ def merging(t, df, on="target.id = source.id", **options):
 # --- clauses
 
 
+UPDATE_ALL, INSERT_ALL = ("when_matched_update_all",), ("when_not_matched_insert_all",)
+DELETE, BY_SOURCE = ("when_matched_delete",), "when_not_matched_by_source_delete"
+TWICE = frame([2, 2], [1, 2])
+STARTS = [(1, 10, "t"), (2, 20, "t"), (3, 30, "t"), (4, 40, "t")]
+ALIASES = {"target_alias": "t", "source_alias": "S", "case_sensitive": False}
+"""The rows of the table, and names of a merge; a row of the tables below is the source, what is told
+of the merge, its clauses (methods with their arguments), what the result counts, and the rows then.
+"""
+MERGES = {
+    "the first clause whose condition is true acts, and null is not true": (
+        frame([1, 2, 3], [None, 5, 7]), {},
+        [("when_matched_update", {"name": "'small'"}, "source.v < 6"), ("when_matched_delete", "source.v > 1")],
+        {}, [(1, 10, "t"), (2, 20, "small"), (4, 40, "t")],
+    ),
+    "nothing to do commits nothing": (frame([77]), {}, [UPDATE_ALL], {"snapshot_id": None}, STARTS),
+    "a source without rows commits nothing": (
+        frame([]), {}, [UPDATE_ALL, INSERT_ALL], {"snapshot_id": None}, STARTS,
+    ),
+    "only inserts are an append": (
+        frame([3, 5]), {}, [INSERT_ALL],
+        {"operation": "append", "rows_inserted": 1, "files_removed": 0}, [*STARTS, (5, 50, "t")],
+    ),
+    "a source without rows leaves all target rows unmatched": (
+        frame([]), {}, [(BY_SOURCE, "v > 20")], {"rows_deleted": 2}, STARTS[:2],
+    ),
+    "a source without rows meets nothing on false": (
+        frame([]), {"on": "false"}, [(BY_SOURCE,)], {"rows_deleted": 4}, [],
+    ),
+    "on false replaces everything": (
+        frame([8, 9]), {"on": "false"}, [INSERT_ALL, (BY_SOURCE,)], {}, [(8, 80, "t"), (9, 90, "t")],
+    ),
+    "the on condition makes several source rows clear": (
+        TWICE, {"on": "target.id = source.id AND source.v = 2"}, [UPDATE_ALL], {},
+        [STARTS[0], (2, 2, "t"), *STARTS[2:]],
+    ),
+    **{
+        f"a lone delete without condition may match several: {on}": (
+            frame([2, 2, 3, 7, 7]), {"on": on},
+            [DELETE, INSERT_ALL, ("when_not_matched_by_source_update", {"name": "'u'"}, "target.id = 1")],
+            {"rows_deleted": 2, "rows_inserted": 2, "rows_updated": 1},
+            [(1, 10, "u"), (4, 40, "t"), (7, 70, "t"), (7, 70, "t")],
+        )
+        for on in ("target.id = source.id", "target.id IN (source.id, source.id)")
+    },
+    "source rows that only insert may repeat": (
+        frame([7, 7]), {}, [UPDATE_ALL, INSERT_ALL], {"rows_inserted": 2}, [*STARTS, *[(7, 70, "t")] * 2],
+    ),
+    "keys of text meet numbers as Spark compares them": (
+        pa.table({"id": ["2", "3"], "when": ["x", "y"]}), {},
+        [("when_matched_update", {"name": "source.when"})], {"rows_updated": 2},
+        [STARTS[0], (2, 20, "x"), (3, 30, "y"), STARTS[3]],
+    ),
+    "narrower keys meet, and values are cast": (
+        pa.table({"id": pa.array([1, 4], pa.int8()), "v": [1.9, -2.2]}), {},
+        [("when_matched_update", {"v": "source.v"})], {}, [(1, 1, "t"), *STARTS[1:3], (4, -2, "t")],
+    ),
+    "keys may be computed on either side": (
+        frame([11, 13]), {"on": "target.id + 10 = source.id and target.v < 30"}, [DELETE], {}, STARTS[1:],
+    ),
+    "keys may be expressions of PyIceberg's": (
+        frame([4, 6]), {"on": EqualTo(Reference("target.id"), Reference("source.id"))}, [DELETE], {}, STARTS[:3],
+    ),
+    "without an equality every row meets every other": (
+        pa.table({"low": pa.array([0, 30], pa.int32()), "high": pa.array([15, 99], pa.int32())}),
+        {"on": "v between low and high"}, [DELETE], {}, STARTS[1:2],
+    ),
+    "names may have other aliases and case": (
+        frame([2]), {"on": "T.ID = s.Id", **ALIASES},
+        [("when_matched_update", {"NAME": "'it'", "t.V": "s.v + T.v"})], {},
+        [STARTS[0], (2, 40, "it"), *STARTS[2:]],
+    ),
+    "errors of values count only for rows that need them": (
+        frame([1, 2], [0, 5]), {},
+        [("when_matched_update", {"v": "target.v div source.v"}, "source.v <> 0")], {},
+        [STARTS[0], (2, 4, "t"), *STARTS[2:]],
+    ),
+    "errors of conditions count only for rows that need them": (
+        frame([1]), {}, [(BY_SOURCE, "100 / (id - 1) > 40")], {}, [STARTS[0], STARTS[3]],
+    ),
+    "extra columns of the source are no matter without evolution": (
+        frame([2]).append_column("extra", pa.array(["e"])), {}, [UPDATE_ALL], {"rows_updated": 1}, STARTS,
+    ),
+    "evolution adds only columns that are set": (
+        pa.table({"id": [2], "a": ["x"], "b": ["y"], "c": ["z"]}), {},
+        [("with_schema_evolution",), ("when_matched_update", {"a": "source.a", "name": "source.b"})], {},
+        [(*STARTS[0], None), (2, 20, "y", "x"), *((*row, None) for row in STARTS[2:])],
+    ),
+}  # fmt: skip
+ONE = frame([1])
+AMBIGUOUS = [
+    [("when_matched_update_all", "source.v = 2")],
+    [("when_matched_update_all", "source.v > 2")],
+    [("when_matched_delete", "source.v = 1"), INSERT_ALL],
+    [("when_matched_delete", "source.v = 1"), DELETE],
+    [("when_matched_delete", "true")],
+]
+REFUSED_MERGES = [
+    (ONE, {}, [], "at least one"),
+    (ONE, {}, [DELETE, UPDATE_ALL], "only the last"),
+    (ONE, {}, [INSERT_ALL, (*INSERT_ALL, "source.v > 1")], "only the last"),
+    (ONE, {}, [("when_matched_update", {})], "at least one column"),
+    (ONE, {}, [("when_matched_update", {"nix": "1"})], "nix"),
+    (ONE, {}, [("when_matched_update", {"v": "1", "target.v": "2"})], "more than once"),
+    (ONE, {}, [("when_matched_update", {"v": "source.nix"})], "nix"),
+    (ONE, {}, [("when_matched_update", {"v": "v"})], "both the target and the source"),
+    (ONE, {}, [("when_matched_update", {"v": "source.name"})], "Cannot assign"),
+    (ONE, {}, [("when_not_matched_insert", {"v": "target.v"})], "cannot be used here"),
+    (ONE, {}, [("when_not_matched_by_source_update", {"v": "source.v"})], "cannot be used here"),
+    (ONE, {}, [("when_matched_delete", "source.v")], "not boolean"),
+    (ONE, {"on": "soundex(target.name) = source.name"}, [DELETE], "soundex"),
+    (frame([2]), {"on": "x.id = x.id", "target_alias": "x", "source_alias": "X"}, [DELETE], "have the same alias"),
+    (
+        frame([1, 2, 3, 2, 3, 2]), {}, [UPDATE_ALL, INSERT_ALL],
+        r"MERGE_CARDINALITY_VIOLATION.*ambiguous.*id = 2 \(3 source rows\); id = 3 \(2 source rows\)",
+    ),
+    *(
+        (TWICE, {"on": on}, clauses, r"ambiguous.*id = 2 \(2 source rows\)")
+        for on in ("target.id = source.id", "target.id >= source.id")
+        for clauses in AMBIGUOUS
+    ),
+]  # fmt: skip
+
+
+def told(table, source, options, clauses):
+    """A merge with clauses, each a method with its arguments."""
+    merge = merging(table, source, **options)
+    for clause, *arguments in clauses:
+        merge = getattr(merge, clause)(*arguments)
+    return merge
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_a_merge_counts_and_leaves_rows_as_its_clauses_say(table, name):
+    source, options, clauses, counts, after = MERGES[name]
+    result = told(table, source, options, clauses).execute()
+    assert {key: getattr(result, key) for key in counts} == counts
+    assert rows(table) == after
+    assert len(table.refresh().snapshots()) == (1 if "snapshot_id" in counts else 2)
+
+
+@pytest.mark.parametrize("source, options, clauses, message", REFUSED_MERGES)
+def test_what_makes_no_sense_is_refused_and_nothing_is_written(
+    table, source, options, clauses, message
+):
+    before = sorted(Path(table.location()).rglob("*"))
+    refusals = (InvalidInput, ValidationError, Unsupported, ParseError)
+    with pytest.raises(refusals, match=message):
+        told(table, source, options, clauses).execute()
+    assert sorted(Path(table.location()).rglob("*")) == before and rows(table) == STARTS
+
+
 def test_all_kinds_of_clauses_are_one_snapshot_with_its_counts(table, mode):
     before = len(table.snapshots())
     result = (
@@ -107,56 +258,6 @@ def test_all_kinds_of_clauses_are_one_snapshot_with_its_counts(table, mode):
     }
 
 
-def test_the_first_clause_whose_condition_is_true_acts_and_null_is_not_true(table):
-    source = frame([1, 2, 3], [None, 5, 7])
-    merging(table, source).when_matched_update(
-        {"name": "'small'"}, "source.v < 6"
-    ).when_matched_delete("source.v > 1").execute()
-    assert rows(table) == [(1, 10, "t"), (2, 20, "small"), (4, 40, "t")]
-
-
-def test_nothing_to_do_commits_nothing(table):
-    before = table.current_snapshot().snapshot_id
-    result = merging(table, frame([77])).when_matched_update_all().execute()
-    assert result.snapshot_id is None and table.refresh().current_snapshot().snapshot_id == before
-    assert (
-        merging(table, frame([]))
-        .when_matched_update_all()
-        .when_not_matched_insert_all()
-        .execute()
-        .snapshot_id
-        is None
-    )
-
-
-def test_only_inserts_are_an_append(table):
-    result = merging(table, frame([3, 5])).when_not_matched_insert_all().execute()
-    assert (result.operation, result.rows_inserted, result.files_removed) == ("append", 1, 0)
-    assert [r[0] for r in rows(table)] == [1, 2, 3, 4, 5]
-
-
-def test_a_source_without_rows_leaves_all_target_rows_unmatched(table):
-    assert (
-        merging(table, frame([])).when_not_matched_by_source_delete("v > 20").execute().rows_deleted
-        == 2
-    )
-    assert (
-        merging(table, frame([]), on="false")
-        .when_not_matched_by_source_delete()
-        .execute()
-        .rows_deleted
-        == 2
-    )
-    assert rows(table) == []
-
-
-def test_on_false_replaces_everything(table):
-    merging(
-        table, frame([8, 9]), on="false"
-    ).when_not_matched_insert_all().when_not_matched_by_source_delete().execute()
-    assert rows(table) == [(8, 80, "t"), (9, 90, "t")]
-
-
 def test_a_merge_into_a_table_without_snapshots_inserts(catalog, mode):
     t = catalog.create_table("db.empty", "id bigint, v int, name string")
     assert (
@@ -168,108 +269,6 @@ def test_a_merge_into_a_table_without_snapshots_inserts(catalog, mode):
         == 2
     )
     assert len(rows(t)) == 2
-
-
-@pytest.mark.parametrize(
-    "build, message",
-    [
-        (lambda m: m, "at least one"),
-        (lambda m: m.when_matched_delete().when_matched_update_all(), "only the last"),
-        (
-            lambda m: m.when_not_matched_insert_all().when_not_matched_insert_all("source.v > 1"),
-            "only the last",
-        ),
-        (lambda m: m.when_matched_update({}), "at least one column"),
-        (lambda m: m.when_matched_update({"nix": "1"}), "nix"),
-        (lambda m: m.when_matched_update({"v": "1", "target.v": "2"}), "more than once"),
-        (lambda m: m.when_matched_update({"v": "source.nix"}), "nix"),
-        (lambda m: m.when_matched_update({"v": "v"}), "both the target and the source"),
-        (lambda m: m.when_matched_update({"v": "source.name"}), "Cannot assign"),
-        (lambda m: m.when_not_matched_insert({"v": "target.v"}), "cannot be used here"),
-        (lambda m: m.when_not_matched_by_source_update({"v": "source.v"}), "cannot be used here"),
-        (lambda m: m.when_matched_delete("source.v"), "not boolean"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_is_written(table, build, message):
-    before = sorted(p for p in Path(table.location()).rglob("*"))
-    with pytest.raises((InvalidInput, ValidationError), match=message):
-        build(merging(table, frame([1]))).execute()
-    assert sorted(p for p in Path(table.location()).rglob("*")) == before
-
-
-def test_words_beyond_the_grammar_need_spark(table):
-    with pytest.raises((Unsupported, ParseError)):
-        merging(
-            table, frame([1]), "soundex(target.name) = source.name"
-        ).when_matched_delete().execute()
-
-
-# --- ambiguity
-
-
-def test_several_source_rows_for_one_target_row_are_refused_by_their_keys(table):
-    before = table.current_snapshot().snapshot_id
-    files = sorted(p for p in Path(table.location(), "data").rglob("*"))
-    with pytest.raises(
-        InvalidInput,
-        match=r"MERGE_CARDINALITY_VIOLATION.*ambiguous.*id = 2 \(3 source rows\); id = 3 \(2 source rows\)",
-    ):
-        merging(
-            table, frame([1, 2, 3, 2, 3, 2])
-        ).when_matched_update_all().when_not_matched_insert_all().execute()
-    assert table.refresh().current_snapshot().snapshot_id == before
-    assert sorted(p for p in Path(table.location(), "data").rglob("*")) == files
-
-
-TWICE = frame([2, 2], [1, 2])
-
-
-@pytest.mark.parametrize(
-    "clauses",
-    [
-        lambda m: m.when_matched_update_all("source.v = 2"),
-        lambda m: m.when_matched_update_all("source.v > 2"),
-        lambda m: m.when_matched_delete("source.v = 1").when_not_matched_insert_all(),
-        lambda m: m.when_matched_delete("source.v = 1").when_matched_delete(),
-        lambda m: m.when_matched_delete("true"),
-    ],
-)
-@pytest.mark.parametrize("on", ["target.id = source.id", "target.id >= source.id"])
-def test_conditions_of_clauses_do_not_make_several_source_rows_clear(table, clauses, on):
-    before = rows(table)
-    with pytest.raises(InvalidInput, match=r"ambiguous.*id = 2 \(2 source rows\)"):
-        clauses(merging(table, TWICE, on)).execute()
-    assert rows(table) == before and len(table.refresh().snapshots()) == 1
-
-
-def test_the_on_condition_makes_several_source_rows_clear(table):
-    on = "target.id = source.id AND source.v = 2"
-    merging(table, TWICE, on).when_matched_update_all().execute()
-    assert rows(table)[1] == (2, 2, "t")
-
-
-@pytest.mark.parametrize("on", ["target.id = source.id", "target.id IN (source.id, source.id)"])
-def test_a_lone_delete_without_condition_may_match_several(table, on):
-    merged = (
-        merging(table, frame([2, 2, 3, 7, 7]), on)
-        .when_matched_delete()
-        .when_not_matched_insert_all()
-        .when_not_matched_by_source_update({"name": "'u'"}, "target.id = 1")
-    )
-    result = merged.execute()
-    assert (result.rows_deleted, result.rows_inserted, result.rows_updated) == (2, 2, 1)
-    assert [r[0] for r in rows(table)] == [1, 4, 7, 7] and rows(table)[0] == (1, 10, "u")
-
-
-def test_source_rows_that_only_insert_may_repeat(table):
-    assert (
-        merging(table, frame([7, 7]))
-        .when_matched_update_all()
-        .when_not_matched_insert_all()
-        .execute()
-        .rows_inserted
-        == 2
-    )
 
 
 # --- conditions and keys
@@ -329,47 +328,6 @@ def test_keys_of_every_type_meet(catalog, ddl, values, other):
         .execute("merge-on-read")
     )
     assert (result.rows_updated, result.rows_inserted) == (2, 1)
-
-
-def test_keys_of_different_types_meet_as_spark_compares_them(table):
-    source = pa.table({"id": ["2", "3"], "when": ["x", "y"]})
-    assert (
-        merging(table, source).when_matched_update({"name": "source.when"}).execute().rows_updated
-        == 2
-    )
-    source = pa.table({"id": pa.array([1, 4], pa.int8()), "v": [1.9, -2.2]})
-    merging(table, source).when_matched_update({"v": "source.v"}).execute()
-    assert rows(table) == [(1, 1, "t"), (2, 20, "x"), (3, 30, "y"), (4, -2, "t")]
-
-
-def test_keys_may_be_computed_on_either_side(table):
-    merging(
-        table, frame([11, 13]), "target.id + 10 = source.id and target.v < 30"
-    ).when_matched_delete().execute()
-    assert [r[0] for r in rows(table)] == [2, 3, 4]
-    merging(
-        table, frame([4, 6]), EqualTo(Reference("target.id"), Reference("source.id"))
-    ).when_matched_delete().execute()
-    assert [r[0] for r in rows(table)] == [2, 3]
-
-
-def test_without_an_equality_every_row_meets_every_other(table):
-    source = pa.table(
-        {"low": pa.array([0, 30], pa.int32()), "high": pa.array([15, 99], pa.int32())}
-    )
-    merging(table, source, "v between low and high").when_matched_delete().execute()
-    assert [r[0] for r in rows(table)] == [2]
-
-
-def test_names_may_have_other_aliases_and_case(table):
-    merging(
-        table, frame([2]), "T.ID = s.Id", target_alias="t", source_alias="S", case_sensitive=False
-    ).when_matched_update({"NAME": "'it'", "t.V": "s.v + T.v"}).execute()
-    assert rows(table)[1] == (2, 40, "it")
-    with pytest.raises(InvalidInput, match="have the same alias"):
-        merging(
-            table, frame([2]), "x.id = x.id", target_alias="x", source_alias="X"
-        ).when_matched_delete().execute()
 
 
 def test_names_with_dots_and_blanks_are_quoted(catalog, mode):
@@ -487,18 +445,6 @@ def test_overflow_and_null_in_a_required_column_are_named(catalog, mode):
     assert t.refresh().to_arrow().to_pylist() == [{"id": 1, "v": 1}]
 
 
-def test_errors_count_only_for_rows_that_need_the_value(table):
-    source = frame([1, 2], [0, 5])
-    merging(table, source).when_matched_update(
-        {"v": "target.v div source.v"}, "source.v <> 0"
-    ).execute()
-    assert rows(table)[1] == (2, 4, "t")
-    merging(table, frame([1]), "target.id = source.id").when_not_matched_by_source_delete(
-        "100 / (id - 1) > 40"
-    ).execute()
-    assert [r[0] for r in rows(table)] == [1, 4]
-
-
 def test_defaults_are_taken_by_inserts(catalog, mode):
     t = catalog.create_table("db.d", "id bigint", format_version=3)
     with t.update_schema() as update:
@@ -532,21 +478,6 @@ def test_all_columns_must_be_there_unless_the_schema_may_evolve(table, mode):
         (4, 40, "t", None),
         (9, 6, None, "f"),
     ]
-
-
-def test_extra_columns_of_the_source_are_no_matter_without_evolution(table):
-    source = frame([2]).append_column("extra", pa.array(["e"]))
-    assert merging(table, source).when_matched_update_all().execute().rows_updated == 1
-    assert table.schema().column_names == ["id", "v", "name"]
-
-
-def test_evolution_adds_only_columns_that_are_set(table):
-    source = pa.table({"id": [2], "a": ["x"], "b": ["y"], "c": ["z"]})
-    merging(table, source).with_schema_evolution().when_matched_update(
-        {"a": "source.a", "name": "source.b"}
-    ).execute()
-    assert table.schema().column_names == ["id", "v", "name", "a"]
-    assert rows(table)[1] == (2, 20, "y", "x")
 
 
 def test_members_of_structs_that_the_source_lacks_stay_with_evolution(catalog, mode):
