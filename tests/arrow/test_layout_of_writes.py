@@ -1,7 +1,5 @@
 """Which files a write makes: partitions, order, sizes, names, properties; and none when it fails."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -2,8 +2,6 @@
 nulls.
 """
 
-from __future__ import annotations
-
 import io
 from datetime import UTC
 

@@ -1,7 +1,5 @@
 """What is written is read back, whatever the schema, the values and the format."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 

@@ -1,7 +1,5 @@
 """A folder of JSON files that a stream of Spark reads, one file per micro-batch."""
 
-from __future__ import annotations
-
 import json
 import os
 

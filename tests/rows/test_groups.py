@@ -2,8 +2,6 @@
 partitions stay together.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from hypothesis import example, given, settings

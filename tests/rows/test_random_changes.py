@@ -2,8 +2,6 @@
 the lineage of every row as well.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

@@ -2,8 +2,6 @@
 are; a file without a hit stays.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Property tests of this room run on a busy machine: no deadline for a single example."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 from tests.builders.examples import examples

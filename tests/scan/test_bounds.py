@@ -1,7 +1,5 @@
 """Bounds columns of manifests to typed arrays."""
 
-from __future__ import annotations
-
 import struct
 from decimal import Decimal
 

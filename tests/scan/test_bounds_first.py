@@ -2,8 +2,6 @@
 manifest, no counts of files that go.
 """
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Cutting and packing of tasks."""
 
-from __future__ import annotations
-
 import pickle
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Incremental append scans over the golden history."""
 
-from __future__ import annotations
-
 import pyarrow.parquet as pq
 import pytest
 

@@ -1,7 +1,5 @@
 """Metadata tables beyond what the golden tables say of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 

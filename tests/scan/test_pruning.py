@@ -2,8 +2,6 @@
 knows nothing of the pruner.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from dataclasses import replace

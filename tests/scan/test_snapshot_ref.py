@@ -1,7 +1,5 @@
 """Which snapshot and schema a read means."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 
 import pytest

@@ -2,8 +2,6 @@
 transforms, deletes, encryption.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 Spark, and where one is gone rows are the same.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools

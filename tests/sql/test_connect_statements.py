@@ -2,8 +2,6 @@
 is a stand-in that keeps what it is asked.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported

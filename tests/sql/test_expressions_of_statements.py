@@ -2,8 +2,6 @@
 each setting.
 """
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F
 

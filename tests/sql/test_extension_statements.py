@@ -2,8 +2,6 @@
 (`tests/cases/layout.test`, `refs.test`). No Spark here.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 parameters, frames, and which files are read.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyspark

@@ -1,7 +1,5 @@
 """The parser of a prepared session: Spark's own, asked through an object of Python."""
 
-from __future__ import annotations
-
 import logging
 import types
 

@@ -2,8 +2,6 @@
 What scripts do is said by cases (`tests/cases/scripts.test`).
 """
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The runner for tests does what it says: repeats, kills, reorders, and proves it."""
 
-from __future__ import annotations
-
 import pytest
 
 from frazil.testing import FlakyRunner, TaskKilled

@@ -1,7 +1,5 @@
 """Work in parallel: order, bounded memory, errors where they belong, and no thread left behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

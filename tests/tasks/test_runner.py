@@ -2,8 +2,6 @@
 cores.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import CancelledError

@@ -2,8 +2,6 @@
 evaluation has not.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from frazil.expr.bind import bind_term

@@ -2,8 +2,6 @@
 call the table by a name.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F

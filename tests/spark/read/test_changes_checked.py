@@ -1,7 +1,5 @@
 """What DELETE, UPDATE and MERGE refuse on Spark before anything is read, and in which words."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Batch reads of the rows that were appended between two tags, by Flink's options, at all doors."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

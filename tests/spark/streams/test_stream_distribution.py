@@ -2,8 +2,6 @@
 and all rows of a key to one.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections import Counter, defaultdict

@@ -2,8 +2,6 @@
 watermark, idleness and the end of input.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 

@@ -2,8 +2,6 @@
 query is idle, at the end of input.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

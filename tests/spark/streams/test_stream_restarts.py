@@ -2,8 +2,6 @@
 one table at the same time.
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 

@@ -2,8 +2,6 @@
 more rows.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -2,8 +2,6 @@
 Spark tells of their ends late.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

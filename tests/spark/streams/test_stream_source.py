@@ -2,8 +2,6 @@
 `t.read_stream`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -2,8 +2,6 @@
 whatever happens to them.
 """
 
-from __future__ import annotations
-
 import logging
 
 import pyarrow.compute as pc

@@ -2,8 +2,6 @@
 doubled, no partition forgotten.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 agree with a plain model.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -2,8 +2,6 @@
 what is left on disk.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

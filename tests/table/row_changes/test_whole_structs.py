@@ -2,8 +2,6 @@
 frame is written.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 
