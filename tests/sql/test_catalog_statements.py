@@ -5,12 +5,10 @@ without rows are run for what follows.
 import logging
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import InvalidInput, NoSuchRefError
 from frazil.spark.host.jvm import classic_jvm
 from frazil.spark.host.jvm_views import SparkCache
 
@@ -184,31 +182,6 @@ def test_statements_give_the_rows_that_the_table_says(run, statements):
 
 
 @pytest.mark.versions
-@pytest.mark.skipif(
-    pyspark.__version__.startswith("4.1"), reason="Spark 4.1 does not know the statement"
-)
-def test_an_insert_with_schema_evolution_adds_the_columns_of_its_rows(run, table_of):
-    run("CREATE TABLE lake.db.t (id BIGINT, p STRUCT<a: INT>) USING iceberg")
-    run("INSERT INTO lake.db.t VALUES (1, NULL)")
-    run("ALTER TABLE lake.db.t CREATE BRANCH b")
-    row = "SELECT 2L AS id, 'x' AS s, named_struct('a', 1, 'b', 2) AS p"
-    run(f"INSERT WITH SCHEMA EVOLUTION INTO lake.db.t BY NAME {row}")
-    assert run("SELECT id, p.b, s FROM lake.db.t ORDER BY id") == [(1, None, None), (2, 2, "x")]
-    assert len(table_of("db.t").snapshots()) == 2
-    run("INSERT WITH SCHEMA EVOLUTION INTO lake.db.t.branch_b SELECT *, 5 AS n FROM lake.db.t")
-    assert run("SELECT id, n FROM lake.db.t.branch_b ORDER BY 1, 2") == [(1, None), (1, 5), (2, 5)]
-    run(
-        "INSERT WITH SCHEMA EVOLUTION OVERWRITE lake.db.t SELECT id, p, s, n, true AS col5 FROM lake.db.t"
-    )
-    assert run("SELECT id, n, col5 FROM lake.db.t ORDER BY id") == [
-        (1, None, True),
-        (2, None, True),
-    ]
-    with pytest.raises(AnalysisException, match="INSERT_COLUMN_ARITY_MISMATCH|EXTRA_COLUMNS"):
-        run("INSERT INTO lake.db.t BY NAME SELECT 2L AS id, 'x' AS another")
-
-
-@pytest.mark.versions
 def test_what_spark_refuses_is_refused_in_sparks_own_words(run):
     run("CREATE TABLE lake.db.t (id BIGINT, s STRING, p INT) USING iceberg PARTITIONED BY (p)")
     for text, condition in REFUSED:
@@ -216,40 +189,6 @@ def test_what_spark_refuses_is_refused_in_sparks_own_words(run):
             run(text)
         assert refused.value.getCondition() == condition, (text, str(refused.value)[:300])
         assert "py4j" not in str(refused.value) and "Traceback" not in str(refused.value)
-
-
-def test_inserts_make_no_branch_and_a_branch_that_is_named_comes_before_that_of_the_session(
-    spark, run, table_of
-):
-    run(
-        "CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')"
-    )
-    run("INSERT INTO lake.db.t VALUES (1)")
-    for verb in ("INTO", "OVERWRITE"):
-        with pytest.raises(NoSuchRefError, match=r"Cannot use branch \(does not exist\): nope"):
-            run(f"INSERT {verb} lake.db.t.branch_nope VALUES (2)")
-    run("ALTER TABLE lake.db.t CREATE BRANCH own")
-    spark.conf.set("spark.wap.branch", "audit")
-    try:
-        run("INSERT INTO lake.db.t.branch_own VALUES (2)")
-        run("UPDATE lake.db.t.branch_own SET id = 3 WHERE id = 2")
-        run("INSERT INTO lake.db.t VALUES (4)")
-    finally:
-        spark.conf.unset("spark.wap.branch")
-    assert run("SELECT id FROM lake.db.t.branch_own ORDER BY 1") == [(1,), (3,)]
-    assert run("SELECT id FROM lake.db.t.branch_audit ORDER BY 1") == [(1,), (4,)]
-    assert run("SELECT id FROM lake.db.t") == [(1,)] and set(table_of("db.t").metadata.refs) == {
-        "main",
-        "own",
-        "audit",
-    }
-
-
-def test_a_statement_is_one_snapshot(run, table_of):
-    run("CREATE TABLE lake.db.t (id BIGINT, p INT) USING iceberg")
-    run("INSERT INTO lake.db.t SELECT id, 1 FROM range(0, 100, 1, 4)")
-    run("INSERT OVERWRITE lake.db.t SELECT id, 2 FROM range(5)")
-    assert [s.summary["operation"] for s in table_of("db.t").snapshots()] == ["append", "overwrite"]
 
 
 def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapshot(
@@ -260,47 +199,6 @@ def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapsho
     plan = run("EXPLAIN SELECT s FROM lake.db.t WHERE id = 1")[0][0]
     assert "ColumnarToRow" in plan and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in plan
     assert f"{lake}.db.t snapshot {table_of('db.t').current_snapshot().snapshot_id}" in plan
-
-
-@pytest.mark.versions
-def test_statements_about_metadata_tables_and_snapshots_show_their_own_columns(run):
-    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg PARTITIONED BY (s)")
-    run("INSERT INTO lake.db.t VALUES (1, 'a')")
-    run("ALTER TABLE lake.db.t CREATE TAG before")
-    run("ALTER TABLE lake.db.t ADD COLUMN later INT")
-    described = {row[0]: row[1] for row in run("DESCRIBE lake.db.t.files")}
-    assert (
-        described["file_path"] == "string"
-        and described["record_count"] == "bigint"
-        and "s" not in described
-    )
-    assert [row[0] for row in run("SHOW COLUMNS IN lake.db.t.history")] == [
-        "made_current_at",
-        "snapshot_id",
-        "parent_id",
-        "is_current_ancestor",
-    ]
-    assert [row[:2] for row in run("DESCRIBE lake.db.t.tag_before")] == [
-        ("id", "bigint"),
-        ("s", "string"),
-        ("# Partition Information", ""),
-        ("# col_name", "data_type"),
-        ("s", "string"),
-    ]
-    with pytest.raises((AnalysisException, InvalidInput)):
-        run("ALTER TABLE lake.db.t.files ADD COLUMN c INT")
-
-
-@pytest.mark.versions
-def test_tables_made_of_a_query_take_nulls(run, table_of):
-    run("CREATE TABLE lake.db.c USING iceberg AS SELECT 1 AS one, 'x' AS x")
-    run(
-        "CREATE OR REPLACE TABLE lake.db.r USING iceberg AS SELECT 1 AS one, CASE WHEN true THEN 'even' ELSE 'odd' END AS part"
-    )
-    assert [
-        field.required for name in ("db.c", "db.r") for field in table_of(name).schema().fields
-    ] == [False] * 4
-    run("INSERT INTO lake.db.c VALUES (NULL, NULL)")
 
 
 def test_tables_are_read_and_dropped_where_sparks_cache_is_not_as_known(run, monkeypatch):

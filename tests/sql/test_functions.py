@@ -3,7 +3,6 @@ as for constants.
 """
 
 import pytest
-from pyspark.errors import AnalysisException
 
 pytestmark = pytest.mark.spark
 
@@ -26,26 +25,6 @@ def test_values_and_types_are_javas(run):
     assert run(f"SELECT {', '.join(f'{call} AS c{n}' for n, call in enumerate(calls))}") == [
         tuple(VALUES.values())
     ]
-
-
-@pytest.mark.versions
-def test_functions_run_in_tasks_over_a_tables_rows_and_filters_groups_and_joins(
-    spark, run, table_of
-):
-    run("CREATE TABLE lake.db.t (id bigint, s string) USING iceberg PARTITIONED BY (bucket(4, id))")
-    run("INSERT INTO lake.db.t SELECT id, concat('row ', id) FROM range(200)")
-    by_bucket = dict(run("SELECT lake.system.bucket(4, id) b, count(*) FROM lake.db.t GROUP BY 1"))
-    counts = {
-        row["partition"]["id_bucket"]: row["record_count"]
-        for row in table_of("db.t").inspect.partitions().to_pylist()
-    }
-    assert by_bucket == counts and len(counts) == 4
-    assert run("SELECT count(*) FROM lake.db.t WHERE lake.system.truncate(5, s) = 'row 1'") == [
-        (111,)
-    ]
-    assert run("""SELECT count(*) FROM lake.db.t a JOIN lake.db.t b ON lake.system.bucket(8, a.s) = lake.system.bucket(8, b.s)
-                  AND a.id = b.id""") == [(200,)]
-    assert run("SELECT lake.bucket(4, 5), lake.SYSTEM.Bucket(4, 5)") == [(3, 3)]
 
 
 @pytest.fixture(params=["CODEGEN_ONLY", "NO_CODEGEN"])
@@ -83,25 +62,6 @@ def test_nulls_of_every_type_are_null_as_constants_and_in_rows(run):
         nulls = (True,) * len(calls)
         others = nulls if value == "NULL" else (False,) * len(calls)
         assert run(f"SELECT {columns} FROM range(1, 3) ORDER BY id") == [others, nulls]
-
-
-def test_wrong_inputs_are_refused_with_what_is_expected(run):
-    for call, words in {
-        "bucket(16, 1.5D)": "Expected column to be date",
-        "bucket(16)": "Wrong number of inputs",
-        "bucket('a', 5)": "number of buckets",
-        "truncate(10, 2.5D)": "Expected truncation col",
-        "hours(date'2026-05-01')": "Expected value to be timestamp",
-        "years('2026')": "Expected value to be date or timestamp",
-        "nope(1)": "UNRESOLVED_ROUTINE",
-        "iceberg_version(1)": "Wrong number",
-    }.items():
-        with pytest.raises(Exception, match=words):
-            run(f"SELECT lake.system.{call}")
-    with pytest.raises(
-        AnalysisException, match=r"'bucket' cannot process input: \(int, boolean\): Expected column"
-    ):
-        run("SELECT lake.system.bucket(16, true)")
 
 
 def test_functions_are_listed(run, lake):

@@ -114,31 +114,6 @@ def test_iceberg_tables_stand_beside_sparks_own(session):
 
 @pytest.mark.versions
 @pytest.mark.parametrize("kind", ["jdbc"])
-def test_tables_of_sparks_own_keep_all_their_commands(session):
-    session.sql("CREATE TABLE ice USING iceberg AS SELECT 1 AS id")
-    session.sql("CREATE TABLE parts (id INT, g STRING) USING parquet PARTITIONED BY (g)")
-    session.sql("INSERT OVERWRITE parts PARTITION (g = 'a') VALUES (1)")
-    session.sql("INSERT INTO parts VALUES (2, 'b')")
-    assert rows(session, "SHOW PARTITIONS parts") == [("g=a",), ("g=b",)]
-    session.sql("ALTER TABLE parts DROP PARTITION (g = 'b')")
-    session.sql("MSCK REPAIR TABLE parts")
-    session.sql("ANALYZE TABLE parts COMPUTE STATISTICS")
-    session.sql("ALTER TABLE parts SET TBLPROPERTIES ('a' = 'b')")
-    assert ("a", "b") in rows(session, "SHOW TBLPROPERTIES parts")
-    session.sql("CREATE TABLE alike LIKE parts")
-    session.sql("CREATE VIEW both AS SELECT p.id FROM parts p JOIN ice ON p.id = ice.id")
-    assert rows(session, "SELECT * FROM both") == [(1,)]
-    assert [row.viewName for row in session.sql("SHOW VIEWS").collect()] == ["both"]
-    session.sql("DROP VIEW both")
-    session.sql(
-        "BEGIN DECLARE n INT; SET n = 5; INSERT INTO ice VALUES (n); TRUNCATE TABLE parts; END"
-    )
-    assert rows(session, "SELECT count(*) FROM parts") == [(0,)]
-    assert rows(session, "SELECT count(*) FROM ice") == [(2,)]
-
-
-@pytest.mark.versions
-@pytest.mark.parametrize("kind", ["jdbc"])
 def test_pyspark_methods_reach_both(session, tmp_path):
     db, frame = session.database, session.createDataFrame([(7, "x")], "id bigint, g string")
     frame.write.format("iceberg").saveAsTable("ice")
@@ -169,18 +144,6 @@ def test_pyspark_methods_reach_both(session, tmp_path):
         "streamed"
     ).awaitTermination()
     assert session.table("streamed").count() == 13
-
-
-@pytest.mark.parametrize("kind", ["jdbc"])
-def test_a_database_with_iceberg_tables_is_not_empty(session, tmp_path):
-    session.sql(f"CREATE DATABASE {session.database}b LOCATION '{tmp_path}/b'")
-    session.sql(f"CREATE TABLE {session.database}b.t USING iceberg AS SELECT 1 AS id")
-    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
-        session.sql(f"DROP DATABASE {session.database}b")
-    assert rows(session, f"SELECT * FROM {session.database}b.t") == [(1,)]
-    session.sql(f"DROP DATABASE {session.database}b CASCADE")
-    assert not session.catalog.databaseExists(f"{session.database}b")
-    assert not session.catalog.tableExists(f"{session.database}b.t")
 
 
 @pytest.mark.parametrize("kind", ["jdbc"])
