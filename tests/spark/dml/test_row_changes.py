@@ -205,31 +205,36 @@ def test_an_update_may_move_rows_to_other_partitions(table, session):
     assert sum(p["record_count"] for p in shown if p["partition"]["day"].day == 30) == len(moved)
 
 
+REFUSALS = [
+    ("update", [{"s.a": "pow(10, 12) + levenshtein('a', 'b')"}, "id = 3"], EvaluationError, "s.a"),
+    ("update", [{"v": "soundex(name)"}], InvalidInput, "v: string"),
+    ("update", [{"id": "nullif(id, levenshtein('ab', 'cde'))"}], ValidationError, "id is required"),
+    ("delete", ["soundex(nosuch) = 'x'"], InvalidInput, "nosuch"),
+    ("update", [{"nosuch": "soundex(name)"}], InvalidInput, "nosuch"),
+    (
+        "update",
+        [{"s": "named_struct('a', 1, 'b', soundex(name))", "s.a": "1"}],
+        InvalidInput,
+        "more than once|together",
+    ),
+]
+
+
+@pytest.mark.parametrize("verb, arguments, error, message", REFUSALS)
+def test_what_cannot_be_computed_or_resolved_is_told_and_leaves_nothing(
+    table, session, verb, arguments, error, message
+):
+    t = table()
+    with pytest.raises(error, match=message):
+        getattr(t, verb)(*arguments, spark=session)
+    assert len(t.refresh().snapshots()) == 2 and leftovers(t) == []
+
+
 def test_values_are_cast_as_store_assignment_casts_them(table, session):
     t = table()
-    t.update(
-        {"s.a": "cast(id as double) + levenshtein('a', 'b')", "name": "id"},
-        where="id = 3",
-        spark=session,
-    )
+    values = {"s.a": "cast(id as double) + levenshtein('a', 'b')", "name": "id"}
+    t.update(values, where="id = 3", spark=session)
     assert by_id(t)[3]["s"]["a"] == 4 and by_id(t)[3]["name"] == "3"
-    with pytest.raises(EvaluationError, match="s.a"):
-        t.update({"s.a": "pow(10, 12) + levenshtein('a', 'b')"}, where="id = 3", spark=session)
-    with pytest.raises(InvalidInput, match="v: string"):
-        t.update({"v": "soundex(name)"}, spark=session)
-    with pytest.raises(ValidationError, match="id is required"):
-        t.update({"id": "nullif(id, levenshtein('ab', 'cde'))"}, spark=session)
-    assert len(t.refresh().snapshots()) == 3 and leftovers(t) == []
-
-
-def test_what_spark_cannot_resolve_is_told_in_its_words(table, session):
-    t = table()
-    with pytest.raises(InvalidInput, match="nosuch"):
-        t.delete("soundex(nosuch) = 'x'", spark=session)
-    with pytest.raises(InvalidInput, match="nosuch"):
-        t.update({"nosuch": "soundex(name)"}, spark=session)
-    with pytest.raises(InvalidInput, match="more than once|together"):
-        t.update({"s": "named_struct('a', 1, 'b', soundex(name))", "s.a": "1"}, spark=session)
 
 
 def test_files_are_pruned_by_what_the_grammar_knows_of_the_condition(table, session):

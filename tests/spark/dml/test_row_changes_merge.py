@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spark.dml import merge_by_sql as row_changes_merge
 from frazil.spark.host.settings import temporarily
@@ -111,66 +110,6 @@ def test_an_upsert_updates_what_matches_and_inserts_the_rest(
     assert leftovers(t) == []
 
 
-def test_the_first_clause_of_a_kind_whose_condition_holds_acts(table, source, size):
-    t = table()
-    (
-        t.merge(source, ON)
-        .when_matched_delete(condition="source.id = 15")
-        .when_matched_update(
-            {"v": "target.v + source.v"},
-            condition="soundex(target.name) = 'N000' and source.id < 18",
-        )
-        .when_matched_update(
-            {"name": "concat(source.name, '/', target.name)"}, condition="source.id = 18"
-        )
-        .when_not_matched_insert(
-            {"id": "id", "v": "v + 1"}, condition="id < 22 and soundex(name) is not null"
-        )
-        .when_not_matched_insert({"id": "source.id", "name": "'last'"}, condition="source.id = 24")
-        .when_not_matched_by_source_delete(condition="id = 0")
-        .when_not_matched_by_source_update({"name": "upper(name)"}, condition="target.id = 1")
-        .execute(mode="merge-on-read")
-    )
-    expected = start()
-    del expected[15], expected[0]
-    expected |= {16: ("n16", 1760), 17: ("n17", 1870), 18: ("s18/n18", 180), 1: ("N1", 10)}
-    expected |= {20: (None, 2001), 21: (None, 2101), 24: ("last", None)}
-    assert state(t) == expected
-
-
-def test_a_row_that_several_source_rows_would_change_is_refused_by_its_key(
-    table, source, session, size
-):
-    t = table()
-    twice = source.union(session.sql("select 17L, 'again', 1"))
-    with pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
-        t.merge(twice, ON).when_matched_update_all().execute(mode="merge-on-read")
-    assert state(t) == start() and leftovers(t) == []
-    for condition in ("source.name <> 'again'", "source.name = 'never'"):
-        for act in ({"v": "source.v"}, None):
-            merged = t.merge(twice, ON).when_not_matched_insert_all()
-            merged = (
-                merged.when_matched_update(act, condition=condition)
-                if act
-                else merged.when_matched_delete(condition=condition)
-            )
-            with pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
-                merged.execute(mode="merge-on-read")
-    assert state(t) == start() and leftovers(t) == []
-    result = t.merge(twice, ON).when_matched_delete().execute(mode="merge-on-read")
-    assert sorted(state(t)) == list(range(15)) and result.rows_deleted == 5
-
-
-def test_matches_that_no_clause_acts_on_stay_in_batches_of_any_rows(table, source, session, size):
-    t = table()
-    with temporarily(session, {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}):
-        t.merge(source, ON).when_matched_update(
-            {"v": "source.v"}, condition="source.id IN (15, 18)"
-        ).when_not_matched_insert_all("id = 24").execute(mode="merge-on-read")
-    expected = start() | {15: ("n15", 1500), 18: ("n18", 1800), 24: ("s24", 2400)}
-    assert state(t) == expected
-
-
 @pytest.mark.parametrize("acts", ["source.name = 's17'", "source.name = 'none'"])
 def test_several_source_rows_for_one_row_are_refused_where_they_are_in_several_tasks(
     table, source, session, monkeypatch, acts
@@ -183,6 +122,103 @@ def test_several_source_rows_for_one_row_are_refused_where_they_are_in_several_t
     with temporarily(session, settings), pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
         t.merge(twice, ON).when_matched_update_all(condition=acts).execute(mode="copy-on-write")
     assert state(t) == start() and leftovers(t) == []
+
+
+SOURCE = "SELECT id, concat('s', id) AS name, CAST(id * 100 AS int) AS v FROM range(15, 25)"
+TWICE = f"{SOURCE} UNION ALL SELECT 17L, 'again', 1"
+EMPTY = f"{SOURCE} WHERE false"
+UPDATE_ALL, INSERT_ALL = ("when_matched_update_all",), ("when_not_matched_insert_all",)
+DELETE, BY_SOURCE = ("when_matched_delete",), "when_not_matched_by_source_delete"
+MERGES = {  # the source, ON, clauses, what the result counts, and the rows that change (None: gone)
+    "the first clause of a kind whose condition holds acts": (
+        SOURCE, ON,
+        [
+            ("when_matched_delete", "source.id = 15"),
+            ("when_matched_update", {"v": "target.v + source.v"}, "soundex(target.name) = 'N000' and source.id < 18"),
+            ("when_matched_update", {"name": "concat(source.name, '/', target.name)"}, "source.id = 18"),
+            ("when_not_matched_insert", {"id": "id", "v": "v + 1"}, "id < 22 and soundex(name) is not null"),
+            ("when_not_matched_insert", {"id": "source.id", "name": "'last'"}, "source.id = 24"),
+            (BY_SOURCE, "id = 0"),
+            ("when_not_matched_by_source_update", {"name": "upper(name)"}, "target.id = 1"),
+        ],
+        {},
+        {
+            15: None, 0: None, 16: ("n16", 1760), 17: ("n17", 1870), 18: ("s18/n18", 180), 1: ("N1", 10),
+            20: (None, 2001), 21: (None, 2101), 24: ("last", None),
+        },
+    ),
+    "any condition may join": (
+        "SELECT 3L AS low, 5L AS high",
+        "target.id between source.low and source.high and levenshtein('a', 'b') = 1",
+        [DELETE], {"rows_deleted": 3}, dict.fromkeys((3, 4, 5)),
+    ),
+    "a condition that no row meets commits nothing": (
+        SOURCE, ON, [("when_matched_update_all", "soundex(source.name) = 'no'")], {"snapshot_id": None}, {},
+    ),
+    "a source without rows commits nothing": (EMPTY, ON, [DELETE, INSERT_ALL], {"snapshot_id": None}, {}),
+    "a source without rows matches none of the table's": (
+        EMPTY, ON, [(BY_SOURCE, "soundex(name) is not null and id > 3")], {"rows_deleted": 16},
+        dict.fromkeys(range(4, 20)),
+    ),
+    "inserts alone add only what is new": (
+        SOURCE, ON, [INSERT_ALL], {"rows_inserted": 5, "files_removed": 0},
+        {i: (f"s{i}", i * 100) for i in range(20, 25)},
+    ),
+    "a lone delete may match several source rows": (
+        TWICE, ON, [DELETE], {"rows_deleted": 5}, dict.fromkeys(range(15, 20)),
+    ),
+}  # fmt: skip
+AMBIGUOUS = "ambiguous.*id = 17"
+REFUSED_MERGES = [
+    (TWICE, [UPDATE_ALL], InvalidInput, AMBIGUOUS),
+    *(
+        (TWICE, [INSERT_ALL, clause], InvalidInput, AMBIGUOUS)
+        for condition in ("source.name <> 'again'", "source.name = 'never'")
+        for clause in (("when_matched_update", {"v": "source.v"}, condition), (*DELETE, condition))
+    ),
+    (SOURCE, [("when_matched_update", {"v": "source.nosuch"})], InvalidInput, "nosuch"),
+    (SOURCE, [("when_matched_update", {"v": "soundex(source.name)"})], SchemaMismatch, "v: string"),
+    ("SELECT 1L AS id, 'x' AS name", [UPDATE_ALL], InvalidInput, "lacks columns of the target: v"),
+    (SOURCE, [("when_not_matched_insert", {"id": "soundex(target.name)"})], InvalidInput, "target"),
+]  # fmt: skip
+
+
+def told(t, source, on, clauses):
+    """A merge with clauses, each a method with its arguments."""
+    merge = t.merge(source, on)
+    for clause, *arguments in clauses:
+        merge = getattr(merge, clause)(*arguments)
+    return merge
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_a_merge_counts_and_leaves_rows_as_its_clauses_say(table, session, size, name):
+    text, on, clauses, counts, changed = MERGES[name]
+    t = table()
+    result = told(t, session.sql(text), on, clauses).execute(mode="merge-on-read")
+    assert {key: getattr(result, key) for key in counts} == counts
+    assert state(t) == {i: row for i, row in (start() | changed).items() if row is not None}
+    assert leftovers(t) == []
+
+
+@pytest.mark.parametrize("text, clauses, error, message", REFUSED_MERGES)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    table, session, size, text, clauses, error, message
+):
+    t = table()
+    with pytest.raises(error, match=message):
+        told(t, session.sql(text), ON, clauses).execute(mode="merge-on-read")
+    assert state(t) == start() and leftovers(t) == []
+
+
+def test_matches_that_no_clause_acts_on_stay_in_batches_of_any_rows(table, source, session, size):
+    t = table()
+    with temporarily(session, {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}):
+        t.merge(source, ON).when_matched_update(
+            {"v": "source.v"}, condition="source.id IN (15, 18)"
+        ).when_not_matched_insert_all("id = 24").execute(mode="merge-on-read")
+    expected = start() | {15: ("n15", 1500), 18: ("n18", 1800), 24: ("s24", 2400)}
+    assert state(t) == expected
 
 
 def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, size):
@@ -244,15 +280,6 @@ def test_nulls_match_only_where_they_are_told_to(table, session, size):
     assert state(t)[None] == ("x", 2) and len(state(t)) == 21
 
 
-def test_any_condition_may_join(table, session, size):
-    t = table()
-    source = session.sql("select 3L as low, 5L as high")
-    t.merge(
-        source, "target.id between source.low and source.high and levenshtein('a', 'b') = 1"
-    ).when_matched_delete().execute()
-    assert sorted(state(t)) == [0, 1, 2, *range(6, 20)]
-
-
 def test_files_beyond_the_keys_of_the_source_are_not_read(table, source, session):
     t = table()
     for row in t.inspect.files().to_pylist():
@@ -264,37 +291,6 @@ def test_files_beyond_the_keys_of_the_source_are_not_read(table, source, session
     )
     os.rename(first + ".away", first)
     assert len(state(t)) == 25 and state(t)[15] == ("s15", 1500)
-
-
-def test_a_merge_that_changes_nothing_commits_nothing(table, source, session, size):
-    t = table()
-    result = (
-        t.merge(source, ON)
-        .when_matched_update_all(condition="soundex(source.name) = 'no'")
-        .execute()
-    )
-    assert result.snapshot_id is None and state(t) == start() and leftovers(t) == []
-    empty = source.filter("false")
-    assert (
-        t.merge(empty, ON).when_matched_delete().when_not_matched_insert_all().execute().snapshot_id
-        is None
-    )
-    result = (
-        t.merge(empty, ON)
-        .when_not_matched_by_source_delete(condition="soundex(name) is not null and id > 3")
-        .execute()
-    )
-    assert sorted(state(t)) == [0, 1, 2, 3] and result.rows_deleted == 16
-
-
-def test_inserts_alone_add_only_what_is_new(table, source, size):
-    t = table()
-    result = t.merge(source, ON).when_not_matched_insert_all().execute()
-    assert (
-        state(t) == {**start(), **{i: (f"s{i}", i * 100) for i in range(20, 25)}}
-        and result.rows_inserted == 5
-    )
-    assert result.operation == "append" or result.files_removed == 0
 
 
 def test_new_rows_of_a_partitioned_table_lie_in_their_partitions(table, source, size):
@@ -321,20 +317,6 @@ def test_a_frame_in_memory_may_be_the_source_too(table, session):
         source, ON, spark=session
     ).when_matched_update_all().when_not_matched_insert_all().execute()
     assert state(t) == {**start(19), 19: ("a", 1), 20: ("b", 2)}
-
-
-def test_what_does_not_fit_is_refused_before_anything_is_written(table, source, session):
-    t = table()
-    with pytest.raises(InvalidInput, match="nosuch"):
-        t.merge(source, ON).when_matched_update({"v": "source.nosuch"}).execute()
-    with pytest.raises(SchemaMismatch, match="v: string"):
-        t.merge(source, ON).when_matched_update({"v": "soundex(source.name)"}).execute()
-    with pytest.raises(InvalidInput, match="lacks columns of the target: v"):
-        t.merge(source.drop("v"), ON).when_matched_update_all().execute()
-    with pytest.raises(InvalidInput, match="target"):
-        t.merge(source, ON).when_not_matched_insert({"id": "soundex(target.name)"}).execute()
-    assert state(t) == start() and leftovers(t) == []
-    assert isinstance(t, frazil.Table)
 
 
 def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
