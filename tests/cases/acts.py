@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.cases.play import Door, Place
 
 Rows = list[tuple[Any, ...]]
+CALLS = ("using", "partitionedBy", "where", "mode", "partitionBy")
 OLD = 1_700_000_000
 """When files are as old that a procedure takes them for orphans, in seconds."""
 NOTHING: Mapping[str, Any] = {
@@ -52,18 +53,23 @@ def _options(told: list[str]) -> dict[str, str]:
 
 
 def write(door: Door, there: Place, rest: str, text: str) -> None:
-    """`write HOW TABLE option=value …`, and the query of the frame. HOW: a method of writeTo, or
-    `save` for format("iceberg"), or `view`, whose TABLE is a temporary view. The options `using`,
-    `partitionedBy` and `where` are calls.
+    """`write HOW TABLE option=value …`, and the query of the frame. HOW: a method of writeTo, or of
+    `write` (`save`, `saveAsTable`, `insertInto`), or `view`, whose TABLE is a temporary view. The
+    options `using`, `partitionedBy`, `where`, `mode` (append, unless told) and `partitionBy` are calls.
     """
     from pyspark.sql import functions as F
 
     how, table, *told = shlex.split(rest)
     options, frame = _options(told), door.spark.sql(text)
-    calls = {key: options.pop(key) for key in ("using", "partitionedBy", "where") if key in options}
-    writer: Any = frame.write.format("iceberg") if how == "save" else frame.writeTo(table)
+    calls = {key: options.pop(key) for key in CALLS if key in options}
+    v1 = how in ("save", "saveAsTable", "insertInto")
+    writer: Any = frame.write.mode(calls.get("mode", "append")) if v1 else frame.writeTo(table)
     for key, value in options.items():
         writer = writer.option(key, value)
+    if v1 and how != "insertInto":
+        writer = writer.format("iceberg")
+    if "partitionBy" in calls:
+        writer = writer.partitionBy(calls["partitionBy"])
     if "using" in calls:
         writer = writer.using(calls["using"])
     if "partitionedBy" in calls:
@@ -71,12 +77,10 @@ def write(door: Door, there: Place, rest: str, text: str) -> None:
     match how:
         case "view":
             frame.createOrReplaceTempView(table)
-        case "save":
-            writer.mode("append").save(table)
         case "overwrite":
             writer.overwrite(F.expr(calls["where"]))
         case _:
-            getattr(writer, how)()
+            getattr(writer, how)(*((table,) if v1 else ()))
 
 
 def read(door: Door, there: Place, rest: str, text: str) -> Rows:

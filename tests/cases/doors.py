@@ -138,6 +138,8 @@ class Frames(Sql):
         if isinstance(tree, exp.Merge):
             self._merge(tree, said != text)
             return []
+        if re.search(r"\bDEFAULT\b", text):
+            raise Refused("no Column says DEFAULT")
         into = tree.this
         table = into.this if isinstance(into, exp.Schema) else into
         name = table.sql(dialect="spark")

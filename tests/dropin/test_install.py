@@ -84,79 +84,8 @@ def test_create_append_and_read_in_every_spelling(spark, home, frame):
         frame.writeTo("default.db.missing").append()
 
 
-def test_overwrites_static_dynamic_and_by_condition(spark, home, frame):
-    from pyspark.sql import functions as F
-
-    frame.writeTo("db.o").using("iceberg").partitionedBy("p").create()
-    frame.where("id = 2").write.format("iceberg").option("overwrite-mode", "dynamic").mode(
-        "overwrite"
-    ).save("db.o")
-    assert ids(spark.table("db.o")) == [1, 2, 3, 5, 7, 9]
-    frame.where("id = 5").writeTo("db.o").overwritePartitions()
-    assert ids(spark.table("db.o")) == [2, 5]
-    frame.where("id = 4").writeTo("db.o").overwrite(F.col("p") == 0)
-    assert ids(spark.table("db.o")) == [4, 5]
-    frame.limit(1).write.format("iceberg").mode("overwrite").save("db.o")
-    assert ids(spark.table("db.o")) == [0]
-
-
-def test_save_overwrites_all_whatever_the_session_says_and_insert_into_asks_it(spark, home, frame):
-    frame.writeTo("db.w").using("iceberg").partitionedBy("p").create()
-    assert all(f.optional for f in frazil.load_table("db.w").schema().fields)
-    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        frame.where("id = 2").write.mode("overwrite").insertInto("db.w")
-        assert ids(spark.table("db.w")) == [1, 2, 3, 5, 7, 9]
-        frame.where("id = 4").write.format("iceberg").mode("overwrite").save("db.w")
-        assert ids(spark.table("db.w")) == [4]
-    finally:
-        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-
-
-def test_save_as_table_insert_into_and_replace(spark, home, frame):
-    frame.write.format("iceberg").partitionBy("p").saveAsTable("db.s")
-    frame.limit(3).write.insertInto("db.s")
-    assert spark.table("db.s").count() == 13
-    frame.limit(2).write.insertInto("db.s", overwrite=True)
-    assert ids(spark.table("db.s")) == [0, 1]
-    frame.limit(4).writeTo("db.s").using("iceberg").createOrReplace()
-    assert spark.table("db.s").count() == 4 and len(frazil.load_table("db.s").snapshots()) == 4
-    with pytest.raises(TableAlreadyExistsError):
-        frame.write.format("iceberg").saveAsTable("db.s")
-    with pytest.raises(InvalidInput, match="partitionBy"):
-        frame.write.format("iceberg").partitionBy("id").mode("append").saveAsTable("db.s")
-    frame.write.format("iceberg").mode("ignore").saveAsTable("db.s")
-    assert spark.table("db.s").count() == 4
-    with pytest.raises(InvalidInput, match="columns"):
-        frame.select("id").write.insertInto("db.s")
-    with pytest.raises(TableAlreadyExistsError, match="append"):
-        frame.write.format("iceberg").save("db.s")
-
-
-def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home, frame):
-    t = home.create_table("db.h", frame)
-    first = t.append(frame.limit(2)).snapshot_id
-    t.append(frame.where("id > 7"))
-    with t.manage_snapshots() as manage:
-        manage.create_branch(first, "audit").create_tag(first, "v1")
-    frame.where("id = 5").writeTo("db.h.branch_audit").append()
-    for writer in (
-        frame.writeTo("db.h.branch_audit").option("Branch", "v2"),
-        frame.write.format("iceberg").mode("append").option("branch", "v2"),
-    ):
-        with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
-            writer.append() if hasattr(writer, "append") else writer.save("db.h.branch_audit")
-    frame.where("id = 6").writeTo("db.h.branch_audit").option("branch", "audit").append()
-    read = spark.read.format("iceberg")
-    assert ids(spark.read.option("snapshot-id", first).format("iceberg").load("db.h")) == [0, 1]
-    assert ids(spark.read.option("branch", "audit").table("db.h")) == [0, 1, 5, 6]
-    assert ids(spark.table("db.h.tag_v1")) == [0, 1] and ids(
-        spark.table(f"db.h.snapshot_id_{first}")
-    ) == [0, 1]
-    assert spark.read.format("iceberg").option("start-snapshot-id", first).load("db.h").count() == 2
-    assert spark.table("db.h.files").count() == 2 and read.load("db.h.snapshots").count() == 4
-    with pytest.raises(InvalidInput, match="no-such"):
-        spark.read.format("iceberg").option("no-such", 1).load("db.h")
+def test_a_reader_with_a_schema_of_its_own_is_refused(spark, home, frame):
+    home.create_table("db.h", frame)
     with pytest.raises(InvalidInput, match="own schema"):
         spark.read.format("iceberg").schema("id bigint").load("db.h")
 

@@ -100,12 +100,26 @@ def test_small_files_are_found_by_partition(home: Catalog) -> None:
     assert found.brings == "a full read opens 2 files instead of 7" and found.seconds_saved > 0
 
 
-def test_files_of_the_wanted_size_are_not_small(home: Catalog) -> None:
-    t = healthy(home, properties={"write.target-file-size-bytes": "600"})
-    for n in range(6):
-        t.append(rows(1000 * (n + 1)))
-    assert all(f["file_size_in_bytes"] > 450 for f in t.inspect.files().to_pylist())
-    assert "small_files" not in t.maintenance.recommend().kinds
+SMALL = {"properties": {"write.target-file-size-bytes": "600"}}
+
+
+@pytest.mark.parametrize(
+    "options, found",
+    [
+        (SMALL, []),  # files of the wanted size are not small, and without an order never unsorted
+        # one file of all rows is read whole by a search, in whatever order they are
+        ({"sort_by": ["id"]}, ["small_files"]),
+    ],
+)
+def test_files_are_small_or_unsorted_by_what_the_table_wants(
+    home: Catalog, options: dict[str, Any], found: list[str]
+) -> None:
+    t = healthy(home, **options)
+    for n in range(7):
+        t.append(rows(n + 1))
+    sizes = [f["file_size_in_bytes"] for f in t.inspect.files().to_pylist()]
+    assert options is not SMALL or min(sizes) > 450
+    assert [*t.maintenance.recommend().kinds] == found
 
 
 @pytest.mark.parametrize(("version", "option"), [(3, {"delete-ratio-threshold": "0.1"}), (2, None)])
@@ -189,21 +203,6 @@ def test_files_that_overlap_in_the_sort_column_are_found(home: Catalog) -> None:
     assert (
         found.cure.arguments["strategy"] == "sort" and "by which the table is sorted" in found.text
     )
-
-
-def test_a_table_without_sort_order_is_never_unsorted(home: Catalog) -> None:
-    t = healthy(home, properties={"write.target-file-size-bytes": "600"})
-    for n in range(7):
-        t.append(rows(n))
-    assert "unsorted" not in t.maintenance.recommend().kinds
-
-
-def test_small_files_that_would_become_few_are_not_unsorted(home: Catalog) -> None:
-    """One file of all rows is read whole by a search, in whatever order they are."""
-    t = healthy(home, sort_by=["id"])
-    for n in range(7):
-        t.append(rows(n + 1))
-    assert t.maintenance.recommend().kinds == ("small_files",)
 
 
 def test_files_of_several_partitions_overlap_by_partition(home: Catalog) -> None:
@@ -489,43 +488,73 @@ def outcomes(result: AutoResult) -> list[str]:
     return [s.outcome for s in result.steps]
 
 
-def test_cures_run_in_order_until_the_budget_is_spent() -> None:
-    verbs = Verbs(finding("a"), finding("b", 500), finding("c"))
-    result = verbs.auto(budget_bytes=250)
-    assert outcomes(result) == ["done", "over budget", "done"] and [
-        c[1]["x"] for c in verbs.calls
-    ] == ["a", "c"]
-    assert result.bytes_rewritten == 14 and outcomes(verbs.auto()) == ["done"]
+IN_PARTS = {"share_option": "max-files-to-rewrite", "files": 40}
+TWENTY = {"max-files-to-rewrite": "20"}
+AUTO: dict[str, tuple[list[Finding], dict[str, Any], list[str], list[tuple[str, Any]]]] = {
+    "cures run in order until the budget is spent": (
+        [finding("a"), finding("b", 500), finding("c")], {"budget_bytes": 250},
+        ["done", "over budget", "done"], [("a", None), ("c", None)],
+    ),
+    "a cure that can be done in parts takes what fits": (
+        [finding("a", 1000, **IN_PARTS)], {"budget_bytes": 500}, ["partly"], [("a", TWENTY)],
+    ),
+    "a part of too few files is not begun": (
+        [finding("a", 1000, **IN_PARTS)], {"budget_bytes": 100}, ["over budget"], [],
+    ),
+    "a cure that cannot be done in parts is not begun": (
+        [finding("a", 1000)], {"budget_minutes": 5}, ["over budget"], [],
+    ),
+    "a part is what fits the minutes": (
+        [finding("a", 1000, **IN_PARTS), finding("b", 300)], {"budget_minutes": 5.1},
+        ["partly", "done"], [("a", TWENTY), ("b", None)],
+    ),
+    "a part that fits the minutes costs its part of the bytes": (  # 510 and 300 bytes
+        [finding("a", 1000, **IN_PARTS), finding("b", 300)],
+        {"budget_minutes": 5.1, "budget_bytes": 900}, ["partly", "done"], [("a", TWENTY), ("b", None)],
+    ),
+    "a dry run plans all cures": (
+        [finding("a"), finding("b")], {"dry_run": True}, ["planned", "planned"], [("a", None), ("b", None)],
+    ),
+    "a dry run spends the minutes that its cures are estimated to take": (
+        [finding("a", 300), finding("b", 300), finding("c")], {"budget_minutes": 5, "dry_run": True},
+        ["planned", "over budget", "planned"], [("a", None), ("c", None)],
+    ),
+    "a cure that fails is reported, and the others run": (
+        [finding("a", verb="lost"), finding("b", verb="missing"), finding("c", verb="broken"), finding("d")],
+        {}, ["failed", "failed", "failed", "done"], [("a", None), ("c", None), ("d", None)],
+    ),
+    "after an unknown outcome nothing more is done": (
+        [finding("a", verb="unclear"), finding("b")], {}, ["unknown"], [("a", None)],
+    ),
+}  # fmt: skip
+"""Findings, the budget, how each cure came out, and which were called with which options."""
 
 
-def test_a_cure_that_can_be_done_in_parts_takes_what_fits() -> None:
-    verbs = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
-    result = verbs.auto(budget_bytes=500)
-    assert outcomes(result) == ["partly"] and verbs.calls[0][1]["options"] == {
-        "max-files-to-rewrite": "20"
-    }
-    few = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
-    assert outcomes(few.auto(budget_bytes=100)) == ["over budget"] and few.calls == []
-    assert outcomes(Verbs(finding("a", 1000)).auto(budget_minutes=5)) == ["over budget"]
-
-
-def test_a_part_that_fits_the_minutes_costs_its_part_of_the_bytes() -> None:
-    verbs = Verbs(
-        finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300)
-    )
-    result = verbs.auto(budget_minutes=5.1)
-    assert outcomes(result)[0] == "partly" and verbs.calls[0][1]["options"] == {
-        "max-files-to-rewrite": "20"
-    }
-    assert 505 <= result.steps[0].cost_bytes <= 510
-    both = Verbs(
-        finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300)
-    )
-    # 510 and 300 bytes
-    assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == [
-        "partly",
-        "done",
+@pytest.mark.parametrize("name", AUTO)
+def test_cures_run_as_the_budget_and_their_outcomes_allow(name: str) -> None:
+    findings, budget, wanted, called = AUTO[name]
+    verbs = Verbs(*findings)
+    result = verbs.auto(**budget)
+    assert outcomes(result) == wanted
+    assert [(told["x"], told.get("options")) for _, told in verbs.calls] == called
+    assert all(told["dry_run"] == ("dry_run" in budget) for _, told in verbs.calls)
+    assert [s.kind for s in result.failed] == [
+        s.kind for s in result.steps if s.outcome in ("failed", "unknown")
     ]
+    assert result.bytes_rewritten == 7 * sum(o in ("done", "partly", "planned") for o in wanted)
+    assert result.to_arrow().num_rows == len(wanted)
+    assert len(verbs.left) == len(findings) - sum(o in ("done", "partly") for o in wanted)
+
+
+def test_results_of_cures_tell_cost_and_errors() -> None:
+    partly = Verbs(finding("a", 1000, **IN_PARTS)).auto(budget_minutes=5.1)
+    assert 505 <= partly.steps[0].cost_bytes <= 510
+    failed = Verbs(finding("a", verb="lost"), finding("c", verb="broken")).auto()
+    assert "another writer was first" in str(failed.steps[0].error)
+    assert failed.steps[1].error == "OSError: the disk is full"
+    for number, told in ((1, "1 finding"), (2, "2 findings")):
+        shown = repr(Findings([finding(kind) for kind in "ab"[:number]], "t"))
+        assert shown.startswith(f"t: {told}\n")
 
 
 def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:
@@ -547,46 +576,6 @@ def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:
         "what is left is as much work as the first time"
     )
     assert outcomes(Busy(left=1.0).auto()) == ["done"]
-
-
-def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
-    verbs = Verbs(finding("a"), finding("b"))
-    assert outcomes(verbs.auto(dry_run=True)) == ["planned", "planned"]
-    assert all(arguments["dry_run"] for _, arguments in verbs.calls) and len(verbs.left) == 2
-
-
-def test_a_dry_run_spends_the_minutes_that_its_cures_are_estimated_to_take() -> None:
-    result = Verbs(finding("a", 300), finding("b", 300), finding("c")).auto(
-        budget_minutes=5, dry_run=True
-    )
-    assert outcomes(result) == ["planned", "over budget", "planned"]
-
-
-def test_one_finding_is_not_told_in_the_plural() -> None:
-    assert repr(Findings([finding("a")], "t")).startswith("t: 1 finding\n")
-    assert repr(Findings([finding("a"), finding("b")], "t")).startswith("t: 2 findings\n")
-
-
-def test_a_cure_that_fails_is_reported_and_the_others_run() -> None:
-    verbs = Verbs(
-        finding("a", verb="lost"),
-        finding("b", verb="missing"),
-        finding("c", verb="broken"),
-        finding("d"),
-    )
-    result = verbs.auto()
-    assert outcomes(result) == ["failed", "failed", "failed", "done"] and [
-        s.kind for s in result.failed
-    ] == ["a", "b", "c"]
-    assert (
-        "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 4
-    )
-    assert result.steps[2].error == "OSError: the disk is full"
-
-
-def test_after_an_unknown_outcome_nothing_more_is_done() -> None:
-    verbs = Verbs(finding("a", verb="unclear"), finding("b"))
-    assert outcomes(verbs.auto()) == ["unknown"] and len(verbs.calls) == 1
 
 
 @contextlib.contextmanager
