@@ -447,16 +447,19 @@ def test_urls_that_cannot_be_are_refused_with_the_key(uri: str, told: str) -> No
         load_backend("c", type="sql", uri=uri)
 
 
+REFUSED_OPTIONS = [
+    ("jdbc.useSSL", "true", Unsupported, r"jdbc\.useSSL"),
+    ("jdbc.init-catalog-tables", "false", InvalidInput, "init_catalog_tables"),
+    ("schema-version", "v7", InvalidInput, "property schema-version must"),
+    ("jdbc.schema-version", "v7", InvalidInput, "property jdbc.schema-version must"),
+    ("jdbc.strict-mode", "maybe", InvalidInput, r"jdbc\.strict-mode"),
+]
+
+
 def test_options_are_served_or_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"jdbc\.useSSL"):
-        sql(tmp_path, **{"jdbc.useSSL": "true"})
-    with pytest.raises(InvalidInput, match="init_catalog_tables"):
-        sql(tmp_path, **{"jdbc.init-catalog-tables": "false"})
-    for name in ("schema-version", "jdbc.schema-version"):
-        with pytest.raises(InvalidInput, match=f"property {name} must"):
-            sql(tmp_path, **{name: "v7"})
-    with pytest.raises(InvalidInput, match=r"jdbc\.strict-mode"):
-        sql(tmp_path, **{"jdbc.strict-mode": "maybe"})
+    for name, value, error, message in REFUSED_OPTIONS:
+        with pytest.raises(error, match=message):
+            sql(tmp_path, **{name: value})
 
 
 @pytest.mark.parametrize(

@@ -461,18 +461,21 @@ def test_the_header_has_the_keys_java_writes() -> None:
     ) == ("2", "2", "deletes", "0")
 
 
+BY_ID = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
+ZIG = PartitionSpec(PartitionField(1, 1000, UnknownTransform("zig[3]"), "z"))
+UNWRITABLE: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
+    ([[entry("a")], BY_ID], {}, InvalidInput, "partition values"),
+    ([[entry("a", partition=("x",))], BY_ID], {}, InvalidInput, "is not a valid long"),
+    ([[], ZIG], {}, Unsupported, "zig"),
+    ([[]], {"codec": "lzo"}, Unsupported, "lzo"),
+    ([[]], {"version": 1, "content": 1}, ValidationError, "version 1"),
+]
+
+
 def test_what_cannot_be_written_is_refused() -> None:
-    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
-    with pytest.raises(InvalidInput, match="partition values"):
-        encoded([entry("a")], spec)
-    with pytest.raises(InvalidInput, match="is not a valid long"):
-        encoded([entry("a", partition=("x",))], spec)
-    with pytest.raises(Unsupported, match="zig"):
-        encoded([], PartitionSpec(PartitionField(1, 1000, UnknownTransform("zig[3]"), "z")))
-    with pytest.raises(Unsupported, match="lzo"):
-        encoded([], codec="lzo")
-    with pytest.raises(ValidationError, match="version 1"):
-        encoded([], version=1, content=1)
+    for arguments, named, error, message in UNWRITABLE:
+        with pytest.raises(error, match=message):
+            encoded(*arguments, **named)
 
 
 @pytest.mark.parametrize("bad", [{"status": 3}, {"status": -1}, {"rows": -1}, {"content": 7}])

@@ -172,11 +172,13 @@ def test_unknown_options_are_refused_and_near_ones_suggested(catalog):
     for verb in VERBS.values():
         with pytest.raises(InvalidInput, match="fanout-enabld.*Did you mean 'fanout-enabled'"):
             verb(t, **{"fanout-enabld": True})
-    with pytest.raises(InvalidInput, match="given twice"):
-        t.append(ROWS, **{"write-format": "orc", "write_format": "avro"})
-    for name in ("shred-variants", "use-merge-append-for-streaming"):
-        with pytest.raises(InvalidInput, match=name):
-            t.append(ROWS, **{name: True})
+    for options, message in (
+        ({"write-format": "orc", "write_format": "avro"}, "given twice"),
+        ({"shred-variants": True}, "shred-variants"),
+        ({"use-merge-append-for-streaming": True}, "use-merge-append-for-streaming"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            t.append(ROWS, **options)
 
 
 # What each does
@@ -427,12 +429,13 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
         with pytest.raises(FrazilError) as told:
             read({name: value})
         assert str(value).lstrip("-") in str(told.value), name
-    with pytest.raises(InvalidInput, match=r"Did you mean 'snapshot-id'"):
-        read({"snapshotid": 3})
-    with pytest.raises(InvalidInput, match="given twice"):
-        read({"snapshot-id": 3, "Snapshot_Id": 4})
-    with pytest.raises(InvalidInput, match="streaming-max-files"):
-        read({"streaming-max-files-per-micro-batch": 3})
+    for options, message in (
+        ({"snapshotid": 3}, "Did you mean 'snapshot-id'"),
+        ({"snapshot-id": 3, "Snapshot_Id": 4}, "given twice"),
+        ({"streaming-max-files-per-micro-batch": 3}, "streaming-max-files"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            read(options)
     with pytest.raises(InvalidInput, match=r"split-size.*metadata table"):
         read_target.locate(
             read_target.read_request({"path": t.location() + "#files", "split-size": 5}), {}

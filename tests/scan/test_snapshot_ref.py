@@ -69,24 +69,21 @@ def test_a_version_that_is_a_number_is_an_id_before_it_is_a_name():
     assert resolve(TABLE, version="main") == (THIRD, NEW)
 
 
-def test_what_is_not_there_is_named():
-    with pytest.raises(NoSuchSnapshotError, match="99"):
-        resolve(TABLE, snapshot_id=99)
-    with pytest.raises(NoSuchSnapshotError, match="1970-01-01T00:00:00.999"):
-        resolve(TABLE, as_of=999)
-    with pytest.raises(NoSuchRefError, match="nope"):
-        resolve(TABLE, branch="nope")
-    with pytest.raises(NoSuchRefError, match="nope"):
-        resolve(TABLE, version="nope")
+UNRESOLVED = [
+    ({"snapshot_id": 99}, NoSuchSnapshotError, "99"),
+    ({"as_of": 999}, NoSuchSnapshotError, "1970-01-01T00:00:00.999"),
+    ({"branch": "nope"}, NoSuchRefError, "nope"),
+    ({"version": "nope"}, NoSuchRefError, "nope"),
+    ({"snapshot_id": 10, "tag": "v1"}, InvalidInput, "snapshot_id and tag"),
+    ({"branch": "v1"}, InvalidInput, "it is a tag"),
+    ({"tag": "dev"}, InvalidInput, "it is a branch"),
+]
 
 
-def test_two_selectors_are_refused_and_a_tag_is_no_branch():
-    with pytest.raises(InvalidInput, match="snapshot_id and tag"):
-        resolve(TABLE, snapshot_id=10, tag="v1")
-    with pytest.raises(InvalidInput, match="it is a tag"):
-        resolve(TABLE, branch="v1")
-    with pytest.raises(InvalidInput, match="it is a branch"):
-        resolve(TABLE, tag="dev")
+def test_what_is_not_there_or_selected_twice_or_of_another_kind_is_named():
+    for selected, error, message in UNRESOLVED:
+        with pytest.raises(error, match=message):
+            resolve(TABLE, **selected)
 
 
 def test_a_table_without_snapshot_is_read_as_empty():

@@ -141,10 +141,14 @@ def test_null_gives_null_and_void_gives_nothing_else() -> None:
     assert apply(VoidTransform(), LongType(), 7) is None
 
 
+UNTRANSFORMED = [
+    (UnknownTransform("zorder(3)"), LongType(), 7, Unsupported, "zorder"),
+    (BucketTransform(4), DoubleType(), 1.0, ValidationError, "double"),
+    (HourTransform(), DateType(), 1, ValidationError, "hour"),
+]
+
+
 def test_what_cannot_be_transformed_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match="zorder"):
-        apply(UnknownTransform("zorder(3)"), LongType(), 7)
-    with pytest.raises(ValidationError, match="double"):
-        apply(BucketTransform(4), DoubleType(), 1.0)
-    with pytest.raises(ValidationError, match="hour"):
-        apply(HourTransform(), DateType(), 1)
+    for transform, type_, value, error, message in UNTRANSFORMED:
+        with pytest.raises(error, match=message):
+            apply(transform, type_, value)

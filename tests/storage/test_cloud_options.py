@@ -53,13 +53,17 @@ def test_a_wrong_connection_string_is_refused_without_showing_it(text: str) -> N
     assert "c2VjcmV0" not in str(told.value)
 
 
+CONTRADICTIONS = [
+    ("abfss", {"adls.connection-string": KEY, "adls.account-name": "other"}, InvalidInput, "adls.account-name"),
+    ("gs", {"gcs.oauth2.token": "t", "gcs.no-auth": "true"}, InvalidInput, "gcs.no-auth"),
+    ("abfss", {"adls.dfs-storage-authority": "x"}, Unsupported, "adls.dfs-storage-authority"),
+]  # fmt: skip
+
+
 def test_properties_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="adls.account-name"):
-        options("abfss", {"adls.connection-string": KEY, "adls.account-name": "other"})
-    with pytest.raises(InvalidInput, match="gcs.no-auth"):
-        options("gs", {"gcs.oauth2.token": "t", "gcs.no-auth": "true"})
-    with pytest.raises(Unsupported, match="adls.dfs-storage-authority"):
-        options("abfss", {"adls.dfs-storage-authority": "x"})
+    for scheme, properties, error, message in CONTRADICTIONS:
+        with pytest.raises(error, match=message):
+            options(scheme, properties)
 
 
 def test_a_token_of_google_is_given_to_both_libraries_with_its_expiry() -> None:

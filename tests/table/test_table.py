@@ -179,12 +179,13 @@ def test_merge_schema_adds_the_new_columns_in_the_same_commit(events):
 
 
 def test_options_are_honoured_or_refused_by_name(events):
-    with pytest.raises(InvalidInput, match="no-such-option"):
-        events.append(rows([1]), **{"no-such-option": "1"})
-    with pytest.raises(InvalidInput, match="distribution-mode"):
-        events.append(rows([1]), distribution_mode="sideways")
-    with pytest.raises(Unsupported, match="shred-variants"):
-        events.append(rows([1]), **{"shred-variants": "true"})
+    for name, value, error in (
+        ("no-such-option", "1", InvalidInput),
+        ("distribution-mode", "sideways", InvalidInput),
+        ("shred-variants", "true", Unsupported),
+    ):
+        with pytest.raises(error, match=name):
+            events.append(rows([1]), **{name: value})
     assert len(events.snapshots()) == 0
     events.append(rows([1]), **{"snapshot-property.k": "v", "write-format": "avro"})
     assert events.current_snapshot().summary["k"] == "v"
@@ -329,15 +330,15 @@ def test_tables_are_created_in_every_form_and_refused_with_reasons(catalog):
         and keyed.schema().find_field("id").required
     )
     assert keyed.sort_order().fields[0].direction.value == "desc" and keyed.format_version == 3
-    with pytest.raises(TableAlreadyExistsError):
-        catalog.create_table("db.keyed", "id int")
     assert catalog.create_table_if_not_exists("db.keyed", "id int").format_version == 3
-    with pytest.raises(ValidationError, match="v4"):
-        catalog.create_table("db.v4", "id int", format_version=4)
-    with pytest.raises(InvalidInput):
-        catalog.create_table("justaname", "id int")
-    with pytest.raises(ValidationError):
-        catalog.create_table("db.ns", "t timestamp_ns", format_version=2)
+    for name, schema, version, error, message in (
+        ("db.keyed", "id int", 3, TableAlreadyExistsError, "keyed"),
+        ("db.v4", "id int", 4, ValidationError, "v4"),
+        ("justaname", "id int", 3, InvalidInput, "justaname"),
+        ("db.ns", "t timestamp_ns", 2, ValidationError, "timestamp_ns"),
+    ):
+        with pytest.raises(error, match=message):
+            catalog.create_table(name, schema, format_version=version)
 
 
 def test_create_and_replace_transactions_show_the_table_with_its_rows(catalog):
