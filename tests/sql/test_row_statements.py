@@ -58,23 +58,6 @@ def test_sub_queries_that_do_not_depend_on_the_row_are_evaluated_first_and_their
     assert lake.rows() == rows
 
 
-@pytest.mark.versions
-def test_update_sets_columns_struct_members_and_defaults(lake):
-    t = lake.table(format_version=3)
-    with t.update_schema() as update:
-        update.add_column("d", "string", default_value="new")
-    lake.sql(
-        "UPDATE lake.db.t SET v = v + 1, st.a = t.v * 2, s = DEFAULT, d = 'x' WHERE db.t.id >= 3"
-    )
-    lake.sql("UPDATE lake.db.t AS u SET u.d = DEFAULT WHERE u.id = 3")
-    assert lake.rows("id", "v", "s", "st", "d") == [
-        (1, 10, "a", {"a": 1, "b": "x"}, "new"),
-        (2, 20, "b", {"a": 2, "b": "x"}, "new"),
-        (3, 31, None, {"a": 60, "b": "x"}, "new"),
-        (4, 41, None, {"a": 80, "b": "x"}, "x"),
-    ]
-
-
 @pytest.mark.parametrize(
     "text, error",
     [
@@ -147,21 +130,6 @@ def test_parameters_variables_and_frames_are_taken(lake):
     lake.sql("EXECUTE IMMEDIATE 'DELETE FROM lake.db.t WHERE id = ?' USING 3")
     lake.sql("DROP TEMPORARY VARIABLE i")
     assert lake.rows("id", "v", "s") == [(1, 8, "by name"), (2, 3, "b")]
-
-
-def test_analyze_computes_the_statistics_of_columns(lake):
-    t = lake.table()
-    lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS FOR COLUMNS id, S")
-    (statistics,) = t.refresh().metadata.statistics
-    assert {field for blob in statistics["blob-metadata"] for field in blob["fields"]} == {1, 3}
-    lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS")
-
-
-@pytest.mark.versions
-def test_explain_runs_nothing_and_names_the_statement(lake):
-    lake.table()
-    shown = lake.sql("EXPLAIN DELETE FROM lake.db.t WHERE id = 1").first()[0]
-    assert "DeleteFromTable" in shown and lake.snapshots() == 1
 
 
 def test_tables_of_spark_s_are_left_to_spark(lake):

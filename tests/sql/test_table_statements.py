@@ -44,44 +44,6 @@ def test_defaults_of_each_type_are_given_to_old_files_and_new_rows(
 
 
 @pytest.mark.versions
-def test_show_table_extended_lists_views_as_dbt_looks_for_them(run, lake):
-    run("CREATE TABLE lake.db.t (id bigint) USING iceberg")
-    run("CREATE VIEW lake.db.v AS SELECT id AS n FROM lake.db.t")
-    shown = {row[1]: row[3] for row in run("SHOW TABLE EXTENDED IN lake.db LIKE '*'")}
-    assert sorted(shown) == ["t", "v"] and "Type: VIEW" not in shown["t"]
-    assert "\nType: VIEW\n" in shown["v"] and "Provider" not in shown["v"]
-    assert "|-- n: long" in shown["v"] and "Provider: iceberg" in shown["t"]
-    assert [row[1] for row in run("SHOW TABLES IN lake.db")] == ["t"]
-    assert run("SHOW TABLE EXTENDED IN lake.db LIKE 'n*'") == []
-
-
-@pytest.mark.versions
-def test_a_branch_or_tag_is_described_as_its_table_with_its_own_columns(run):
-    run(
-        "CREATE TABLE lake.db.t (id bigint) PARTITIONED BY (id) COMMENT 'c' TBLPROPERTIES ('a' = 'b')"
-    )
-    run("INSERT INTO lake.db.t VALUES (1)")
-    run("ALTER TABLE lake.db.t CREATE BRANCH b")
-    run("ALTER TABLE lake.db.t CREATE TAG y")
-    run("ALTER TABLE lake.db.t ADD COLUMN w int")
-    names = {row[0]: row[1] for row in run("DESCRIBE EXTENDED lake.db.t")}
-    for state, columns in (("t.branch_b", ["id", "w"]), ("t.tag_y", ["id"])):
-        described = {row[0]: row[1] for row in run(f"DESCRIBE EXTENDED lake.db.{state}")}
-        assert run(f"SHOW COLUMNS IN lake.db.{state}") == [(c,) for c in columns]
-        for name in (
-            "# Partition Information",
-            "_partition",
-            "Location",
-            "Comment",
-            "Table Properties",
-        ):
-            assert described[name] == names[name], name
-        assert run(f"SHOW TBLPROPERTIES lake.db.{state}") == run("SHOW TBLPROPERTIES lake.db.t")
-        assert "PARTITIONED BY (id)" in run(f"SHOW CREATE TABLE lake.db.{state}")[0][0]
-    assert "_partition" not in [row[0] for row in run("DESCRIBE EXTENDED lake.db.t.files")]
-
-
-@pytest.mark.versions
 def test_a_statement_that_makes_a_table_says_nothing_of_what_was_done_to_it(run, table_of):
     run(
         "CREATE TABLE lake.db.t (id bigint, s string) PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('a' = 'b')"
