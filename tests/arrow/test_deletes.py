@@ -173,6 +173,11 @@ def keyed(
     return schema, draw(st.lists(row, min_size=1, max_size=12)), deletes
 
 
+@pytest.fixture
+def data(tmp_path: Path) -> DataFile:
+    return file_of(PLAIN, numbered(10), tmp_path)
+
+
 @settings(max_examples=60, deadline=None)
 @given(made=keyed(), kinds=st.tuples(*[st.sampled_from(["parquet", "avro"])] * 2))
 def test_a_row_is_deleted_when_all_key_columns_of_some_delete_are_equal(
@@ -367,8 +372,9 @@ def test_positions_hold_across_row_groups_splits_batches_and_filters(
     assert [r["_pos"] for r in found] == [i for i in range(10, 2000) if i not in gone_all]
 
 
-def test_positions_and_keys_work_together_and_deleted_rows_are_marked(tmp_path: Path) -> None:
-    data = file_of(PLAIN, numbered(10), tmp_path)
+def test_positions_and_keys_work_together_and_deleted_rows_are_marked(
+    tmp_path: Path, data: DataFile
+) -> None:
     deletes = [
         positions([(data.file_path, 2), (data.file_path, 2)], tmp_path),
         equality(Schema(PLAIN.fields[1]), [2], [{2: "s4"}], tmp_path),
@@ -500,8 +506,9 @@ def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(tmp_path
     )
 
 
-def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(tmp_path: Path) -> None:
-    data = file_of(PLAIN, numbered(10), tmp_path)
+def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(
+    tmp_path: Path, data: DataFile
+) -> None:
 
     def one(**change: Any) -> DataFile:
         return vectors_of({data.file_path: [1, 5]}, tmp_path, **change)[data.file_path]
@@ -553,8 +560,7 @@ class CountedStorage:
         return LocalStorage().open_input(location)
 
 
-def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path) -> None:
-    data = file_of(PLAIN, numbered(10), tmp_path)
+def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path, data: DataFile) -> None:
     good = vector(data, [1, 5], tmp_path)
     assert len(rows(data, [good], PLAIN)) == 8
     path = Path(good.file_path)
@@ -574,8 +580,9 @@ def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_damaged_position_deletes_are_corrupt_and_named(tmp_path: Path, kind: str) -> None:
-    data = file_of(PLAIN, numbered(10), tmp_path)
+def test_damaged_position_deletes_are_corrupt_and_named(
+    tmp_path: Path, kind: str, data: DataFile
+) -> None:
     good = positions([(data.file_path, 1), (data.file_path, 5)], tmp_path, kind)
     refused(data, positions([(data.file_path, 10)], tmp_path, kind), "deletes row 10 of")
     refused(data, positions([(data.file_path, -1)], tmp_path, kind), "deletes row -1 of")
@@ -612,8 +619,9 @@ def test_damaged_position_deletes_are_corrupt_and_named(tmp_path: Path, kind: st
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_damaged_equality_deletes_are_corrupt_and_named(tmp_path: Path, kind: str) -> None:
-    data = file_of(PLAIN, numbered(10), tmp_path)
+def test_damaged_equality_deletes_are_corrupt_and_named(
+    tmp_path: Path, kind: str, data: DataFile
+) -> None:
     good = equality(Schema(PLAIN.fields[0]), [1], [{1: 4}, {1: 5}], tmp_path, kind)
     refused(data, replace(good, equality_ids=(77,)), "no schema of the table has")
     refused(data, replace(good, record_count=3), "holds 2 rows")

@@ -111,6 +111,11 @@ def bound(file: DataFile, which: str, field_id: int) -> Any:
     )
 
 
+@pytest.fixture
+def t(table: Any) -> Any:
+    return table(partition_by=["p"])
+
+
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_a_position_delete_file_is_sorted_and_names_its_one_data_file(
     table: Any, format_: str
@@ -143,8 +148,7 @@ def test_a_position_delete_file_is_sorted_and_names_its_one_data_file(
     assert ids(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
 
 
-def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(table: Any) -> None:
-    t = table(partition_by=["p"])
+def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(t: Any) -> None:
     t.append(frame(*range(20, 30), p="b"))
     one, two, three = files_of(t)
     written = write_position_deletes(
@@ -310,8 +314,7 @@ def test_any_positions_come_back_from_a_vector(some: list[int], start: int, leng
         assert positions_array(decode_vector(blob)).tolist() == positions
 
 
-def test_equality_deletes_hold_key_columns_only_sorted_by_partition(table: Any) -> None:
-    t = table(partition_by=["p"])
+def test_equality_deletes_hold_key_columns_only_sorted_by_partition(t: Any) -> None:
     rows = pa.concat_tables([frame(7, 3), frame(15, 11, p="b")])
     written = write_equality_deletes(conform(rows, t.schema()), context_of(t), [1])
     assert [
@@ -356,8 +359,7 @@ def test_columns_that_cannot_be_keys_are_refused(table: Any) -> None:
             write_equality_deletes(conform(frame(1), t.schema()), context_of(t), keys)
 
 
-def test_little_memory_makes_more_files_but_loses_no_key(table: Any) -> None:
-    t = table(partition_by=["p"])
+def test_little_memory_makes_more_files_but_loses_no_key(t: Any) -> None:
     batches = [b for n in range(20) for b in conform(frame(n, p="ab"[n >= 10]), t.schema())]
     written = write_equality_deletes(batches, replace(context_of(t), memory=1), [1])
     assert len(written) == 20
@@ -365,8 +367,7 @@ def test_little_memory_makes_more_files_but_loses_no_key(table: Any) -> None:
     assert ids(t) == []
 
 
-def test_a_failure_midway_leaves_no_delete_file(table: Any) -> None:
-    t = table(partition_by=["p"])
+def test_a_failure_midway_leaves_no_delete_file(t: Any) -> None:
     one, two = files_of(t)
     before = {f.location for f in t.io.list(t.location())}
 
@@ -389,8 +390,7 @@ def test_a_failure_midway_leaves_no_delete_file(table: Any) -> None:
         assert {f.location for f in t.io.list(t.location())} == before
 
 
-def test_deletes_of_files_of_an_older_spec_stay_in_its_partitions(table: Any) -> None:
-    t = table(partition_by=["p"])
+def test_deletes_of_files_of_an_older_spec_stay_in_its_partitions(t: Any) -> None:
     with t.update_spec() as update:
         update.remove_field("p")
         update.add_field("id", "bucket[4]", "b")

@@ -57,6 +57,16 @@ def grown(backend: CatalogBackend, count: int) -> LoadedTable:
     return table
 
 
+@pytest.fixture
+def table(backend: CatalogBackend) -> LoadedTable:
+    return made(backend)
+
+
+@pytest.fixture
+def base(backend: CatalogBackend) -> LoadedTable:
+    return made(backend)
+
+
 def test_files_lie_as_javas_hadoop_catalog_lays_them(
     backend: CatalogBackend, metadata_folder: Path
 ) -> None:
@@ -196,9 +206,8 @@ def test_without_any_version_there_is_no_table(
 
 
 def test_an_empty_file_at_the_next_versions_name_refuses_the_commit_and_leaves_no_temporary(
-    backend: CatalogBackend, metadata_folder: Path
+    backend: CatalogBackend, metadata_folder: Path, table: LoadedTable
 ) -> None:
-    table = made(backend)
     before = sorted(os.listdir(metadata_folder))
     (metadata_folder / "v2.metadata.json").touch()
     assert isinstance(backend.swap(table, changed(table, a="1")), Conflict)
@@ -210,9 +219,8 @@ def test_an_empty_file_at_the_next_versions_name_refuses_the_commit_and_leaves_n
     "damage", ["empty", "torn", "zeros", "text", "array", "half gzip", "wrong uuid"]
 )
 def test_a_damaged_newest_version_is_an_error_and_never_an_older_one(
-    backend: CatalogBackend, metadata_folder: Path, damage: str
+    backend: CatalogBackend, metadata_folder: Path, damage: str, table: LoadedTable
 ) -> None:
-    table = made(backend)
     whole = (metadata_folder / "v1.metadata.json").read_bytes()
     damaged = {
         "empty": b"",
@@ -231,9 +239,8 @@ def test_a_damaged_newest_version_is_an_error_and_never_an_older_one(
 
 
 def test_a_writer_killed_before_publishing_leaves_a_temporary_that_harms_nobody(
-    backend: CatalogBackend, metadata_folder: Path
+    backend: CatalogBackend, metadata_folder: Path, table: LoadedTable
 ) -> None:
-    table = made(backend)
     for name in (
         ".v2.metadata.json.0a1b.tmp",
         "6fe2.metadata.json",
@@ -249,9 +256,11 @@ def test_a_writer_killed_before_publishing_leaves_a_temporary_that_harms_nobody(
 
 
 def test_a_writer_killed_between_publishing_and_the_hint_has_committed(
-    backend: CatalogBackend, metadata_folder: Path, monkeypatch: pytest.MonkeyPatch
+    backend: CatalogBackend,
+    metadata_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table: LoadedTable,
 ) -> None:
-    table = made(backend)
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -281,9 +290,8 @@ def test_all_names_of_gzipped_versions_are_read(
 
 
 def test_rivals_that_wish_for_different_codecs_meet_at_one_name(
-    backend: CatalogBackend, metadata_folder: Path
+    backend: CatalogBackend, metadata_folder: Path, base: LoadedTable
 ) -> None:
-    base = made(backend)
     zipped = changed(base, **{"write.metadata.compression-codec": "gzip"})
     assert isinstance(backend.swap(base, zipped), Committed)
     assert isinstance(backend.swap(base, changed(base, a="1")), Conflict)
@@ -296,10 +304,12 @@ def test_rivals_that_wish_for_different_codecs_meet_at_one_name(
 
 
 def test_a_loser_that_passed_the_check_in_time_is_still_stopped_by_publishing(
-    backend: CatalogBackend, metadata_folder: Path, monkeypatch: pytest.MonkeyPatch
+    backend: CatalogBackend,
+    metadata_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    base: LoadedTable,
 ) -> None:
     """Both see that there is no v2 yet, then publish one."""
-    base = made(backend)
     committed(backend.swap(base, changed(base, who="winner")))
     winner = (metadata_folder / "v2.metadata.json").read_bytes()
     monkeypatch.setattr(path_files, "_stale", lambda *_: None)
@@ -330,9 +340,11 @@ def test_a_writer_that_was_paused_while_others_removed_its_slot_does_not_commit_
 
 
 def test_a_paused_writer_learns_from_the_next_version_that_it_was_overtaken(
-    backend: CatalogBackend, metadata_folder: Path, monkeypatch: pytest.MonkeyPatch
+    backend: CatalogBackend,
+    metadata_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    base: LoadedTable,
 ) -> None:
-    base = made(backend)
     table = base
     for i in range(2):
         table = committed(backend.swap(table, changed(table, i=str(i))))
@@ -347,9 +359,8 @@ def test_a_paused_writer_learns_from_the_next_version_that_it_was_overtaken(
 
 
 def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
-    backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch
+    backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch, base: LoadedTable
 ) -> None:
-    base = made(backend)
     real = path_files._after_publishing
 
     def slow(*arguments: object) -> object:
@@ -364,10 +375,9 @@ def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
 
 
 def test_an_error_after_publishing_is_unknown_not_failed(
-    backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch
+    backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch, base: LoadedTable
 ) -> None:
     """Once the version is there, no error may say that the commit was not applied."""
-    base = made(backend)
     fired = []
 
     def broken(*_: object) -> None:
@@ -381,9 +391,8 @@ def test_an_error_after_publishing_is_unknown_not_failed(
 
 
 def test_a_hint_that_cannot_be_written_does_not_harm_the_commit(
-    backend: CatalogBackend, metadata_folder: Path
+    backend: CatalogBackend, metadata_folder: Path, table: LoadedTable
 ) -> None:
-    table = made(backend)
     (metadata_folder / "version-hint.text").unlink()
     (metadata_folder / "version-hint.text").mkdir()
     (metadata_folder / "version-hint.text" / "x").touch()
@@ -392,18 +401,16 @@ def test_a_hint_that_cannot_be_written_does_not_harm_the_commit(
 
 
 def test_the_checksum_that_hadoop_left_beside_the_hint_goes_with_the_old_hint(
-    backend: CatalogBackend, metadata_folder: Path
+    backend: CatalogBackend, metadata_folder: Path, table: LoadedTable
 ) -> None:
-    table = made(backend)
     (metadata_folder / ".version-hint.text.crc").write_bytes(b"crc\0")
     committed(backend.swap(table, changed(table, a="1")))
     assert not (metadata_folder / ".version-hint.text.crc").exists()
 
 
 def test_path_tables_are_not_relocated_and_keep_their_metadata_at_home(
-    backend: CatalogBackend,
+    backend: CatalogBackend, table: LoadedTable
 ) -> None:
-    table = made(backend)
     with pytest.raises(ValidationError, match="relocated"):
         backend.swap(table, replace(table.metadata, location="/elsewhere"))
     with pytest.raises(ValidationError, match=r"write\.metadata\.path"):

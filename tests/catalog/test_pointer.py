@@ -100,6 +100,11 @@ def created(pointer: Pointer) -> LoadedTable:
     return outcome.table
 
 
+@pytest.fixture
+def base(pointer: Pointer) -> LoadedTable:
+    return created(pointer)
+
+
 def test_a_table_is_created_and_swapped_and_its_log_goes_on(pointer: Pointer) -> None:
     first = created(pointer)
     outcome = pointer.swap(first, a="1")
@@ -110,8 +115,9 @@ def test_a_table_is_created_and_swapped_and_its_log_goes_on(pointer: Pointer) ->
     assert pointer.files(first) == {first.metadata_location, outcome.table.metadata_location}
 
 
-def test_a_pointer_that_has_moved_on_is_a_conflict_and_the_new_file_goes(pointer: Pointer) -> None:
-    base = created(pointer)
+def test_a_pointer_that_has_moved_on_is_a_conflict_and_the_new_file_goes(
+    pointer: Pointer, base: LoadedTable
+) -> None:
     won = pointer.swap(base, who="one")
     before = pointer.files(base)
     lost = pointer.swap(base, who="two")
@@ -131,16 +137,16 @@ def test_a_pointer_that_has_moved_on_is_a_conflict_and_the_new_file_goes(pointer
     "error", [CommitFailedException("busy"), WaitingForLockException("held by another")]
 )
 def test_a_lock_that_others_hold_is_a_conflict_and_the_new_file_goes(
-    pointer: Pointer, error: Exception
+    pointer: Pointer, error: Exception, base: LoadedTable
 ) -> None:
-    base = created(pointer)
     pointer.fail = error
     outcome = pointer.swap(base, a="1")
     assert outcome == Conflict(str(error)) and pointer.files(base) == {base.metadata_location}
 
 
-def test_an_error_that_is_certain_is_raised_and_the_new_file_goes(pointer: Pointer) -> None:
-    base = created(pointer)
+def test_an_error_that_is_certain_is_raised_and_the_new_file_goes(
+    pointer: Pointer, base: LoadedTable
+) -> None:
     pointer.fail = StorageError("No permission.")
     with pytest.raises(StorageError, match="No permission"):
         pointer.swap(base, a="1")
@@ -159,9 +165,8 @@ def test_an_answer_that_was_lost_after_the_move_is_found_out(pointer: Pointer, w
 
 
 def test_a_move_whose_answer_was_lost_is_found_in_the_log_of_later_commits(
-    pointer: Pointer,
+    pointer: Pointer, base: LoadedTable
 ) -> None:
-    base = created(pointer)
 
     def overtaken(table: LoadedTable) -> bool:
         assert pointer.move(base.metadata_location)(table)
@@ -174,8 +179,9 @@ def test_a_move_whose_answer_was_lost_is_found_in_the_log_of_later_commits(
 
 
 @pytest.mark.parametrize("sight", [True, False])
-def test_what_cannot_be_told_is_unknown_and_every_file_stays(pointer: Pointer, sight: bool) -> None:
-    base = created(pointer)
+def test_what_cannot_be_told_is_unknown_and_every_file_stays(
+    pointer: Pointer, sight: bool, base: LoadedTable
+) -> None:
     pointer.fail, pointer.lost_sight = Unclear("connection reset"), not sight
     outcome = pointer.swap(base, a="1")
     assert isinstance(outcome, Unknown) and outcome.cause is pointer.fail
@@ -198,9 +204,8 @@ def test_a_location_that_the_catalog_cannot_hold_is_refused_before_anything_is_w
 
 
 def test_a_file_that_is_removed_between_two_looks_is_followed_to_the_newer_one(
-    pointer: Pointer,
+    pointer: Pointer, base: LoadedTable
 ) -> None:
-    base = created(pointer)
     newer = pointer.swap(base, a="1")
     assert isinstance(newer, Committed)
     metadata_files.discard(pointer.storage, base.metadata_location)

@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,16 @@ def columns(folder: Path) -> list[object]:
     return [row[1] for row in ask(folder, "PRAGMA table_info(iceberg_tables)")]
 
 
-def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[PointerCatalog]:
+    made = sql(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(
+    tmp_path: Path, backend: PointerCatalog
+) -> None:
     table = committed(backend.swap(made(backend), changed(backend.load(TABLE), a="1")))
     (row,) = ask(tmp_path, "SELECT * FROM iceberg_tables")
     assert row[:4] == ("c", "db", "t", table.metadata_location) and row[5] == "TABLE"
@@ -80,7 +88,6 @@ def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(tmp_
     ]
     assert ask(tmp_path, "PRAGMA journal_mode") == [("wal",)]
     assert backend.store.database.query("PRAGMA synchronous", {}) == [(2,)]
-    backend.close()
 
 
 def test_a_v0_database_is_served_as_it_is(tmp_path: Path) -> None:
@@ -103,8 +110,7 @@ def test_a_v0_database_is_served_as_it_is(tmp_path: Path) -> None:
     assert "iceberg_type" in columns(tmp_path), "asked, it is"
 
 
-def test_views_are_no_tables_but_hold_their_name(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_views_are_no_tables_but_hold_their_name(tmp_path: Path, backend: PointerCatalog) -> None:
     backend.create_namespace(("db",))
     with sqlite3.connect(tmp_path / "c.db") as connection:
         connection.execute(
@@ -117,7 +123,6 @@ def test_views_are_no_tables_but_hold_their_name(tmp_path: Path) -> None:
     with pytest.raises(NoSuchTableError):
         backend.drop_table(TABLE)
     assert isinstance(backend.create(TABLE, new_metadata(f"{tmp_path}/w/db/t")), Conflict)
-    backend.close()
 
 
 def test_rows_of_another_catalog_name_are_not_seen(tmp_path: Path) -> None:
@@ -139,8 +144,9 @@ def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) ->
     two.close()
 
 
-def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_locked_database_ends_in_a_conflict_and_never_in_success(
+    tmp_path: Path, backend: PointerCatalog
+) -> None:
     base = made(backend)
     over(backend, SqliteDatabase(str(tmp_path / "c.db"), timeout=0.05))
     holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None)
@@ -153,11 +159,9 @@ def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Pat
     holder.execute("ROLLBACK")
     holder.close()
     committed(backend.swap(base, changed(base, a="1")))
-    backend.close()
 
 
-def test_a_writer_waits_for_a_short_lock(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_writer_waits_for_a_short_lock(tmp_path: Path, backend: PointerCatalog) -> None:
     base = made(backend)
     holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN IMMEDIATE")
@@ -166,7 +170,6 @@ def test_a_writer_waits_for_a_short_lock(tmp_path: Path) -> None:
     committed(backend.swap(base, changed(base, a="1")))
     timer.join()
     holder.close()
-    backend.close()
 
 
 class LosesAnswers(SqliteDatabase):
@@ -191,13 +194,13 @@ def unsure(backend: PointerCatalog, folder: Path, applies: bool) -> LosesAnswers
     return broken
 
 
-def test_a_lost_answer_of_a_commit_that_was_applied_is_found_out(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_lost_answer_of_a_commit_that_was_applied_is_found_out(
+    tmp_path: Path, backend: PointerCatalog
+) -> None:
     base = made(backend)
     unsure(backend, tmp_path, applies=True)
     found = committed(backend.swap(base, changed(base, a="1")))
     assert LosesAnswers.fired == 1 and backend.load(TABLE).metadata == found.metadata
-    backend.close()
 
 
 def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Path) -> None:
@@ -215,22 +218,21 @@ def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Pat
     other.close()
 
 
-def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(tmp_path: Path) -> None:
+def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(
+    tmp_path: Path, backend: PointerCatalog
+) -> None:
     """The database may still apply it later."""
-    backend = sql(tmp_path)
     base = made(backend)
     unsure(backend, tmp_path, applies=False)
     files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
     assert isinstance(backend.swap(base, changed(base, a="1")), Unknown) and LosesAnswers.fired == 1
     assert len(os.listdir(tmp_path / "w/db/t/metadata")) == len(files) + 1
     assert isinstance(backend.create(("db", "u"), new_metadata(f"{tmp_path}/w/db/u")), Unknown)
-    backend.close()
 
 
 def test_a_disk_that_is_full_is_an_error_that_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: PointerCatalog
 ) -> None:
-    backend = sql(tmp_path)
     base = made(backend)
     fired = []
 
@@ -248,14 +250,12 @@ def test_a_disk_that_is_full_is_an_error_that_changes_nothing(
         and sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files
         and backend.load(TABLE).metadata == base.metadata
     )
-    backend.close()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(
-    tmp_path: Path, when: str
+    tmp_path: Path, when: str, backend: PointerCatalog
 ) -> None:
-    backend = sql(tmp_path)
     base = made(backend)
     code = f"""
 import os, signal
@@ -284,7 +284,6 @@ backend.swap(base, changed(base, a="1"))
     assert found.metadata.properties == ({} if when == "before" else {"a": "1"})
     committed(backend.swap(found, changed(found, b="1")))
     assert base.metadata.table_uuid == found.metadata.table_uuid
-    backend.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -343,8 +342,7 @@ def test_a_location_that_is_too_long_for_the_database_is_refused_where_a_table_i
         sql(tmp_path).register_table(TABLE, f"{tmp_path}/{'x' * 1000}/v1.metadata.json")
 
 
-def test_a_forked_child_does_not_disturb_its_parent(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_forked_child_does_not_disturb_its_parent(backend: PointerCatalog) -> None:
     made(backend)
     child = os.fork()
     if child == 0:
@@ -358,7 +356,6 @@ def test_a_forked_child_does_not_disturb_its_parent(tmp_path: Path) -> None:
     base = backend.load(TABLE)
     committed(backend.swap(base, changed(base, parent="1")))
     assert backend.load(TABLE).metadata.properties == {"child": "1", "parent": "1"}
-    backend.close()
 
 
 def test_closing_leaves_no_descriptor_open(tmp_path: Path) -> None:
@@ -371,17 +368,16 @@ def test_closing_leaves_no_descriptor_open(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_missing_metadata_file_is_told_with_table_and_file(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_missing_metadata_file_is_told_with_table_and_file(backend: PointerCatalog) -> None:
     table = made(backend)
     os.unlink(table.metadata_location)
     with pytest.raises(NoSuchFileError, match=r"db\.t"):
         backend.load(TABLE)
-    backend.close()
 
 
-def test_a_table_without_namespace_is_refused_unless_java_is_to_be_followed(tmp_path: Path) -> None:
-    backend = sql(tmp_path)
+def test_a_table_without_namespace_is_refused_unless_java_is_to_be_followed(
+    tmp_path: Path, backend: PointerCatalog
+) -> None:
     with pytest.raises(NoSuchNamespaceError):
         backend.create(TABLE, new_metadata(f"{tmp_path}/w/db/t"))
     backend.close()
@@ -392,9 +388,8 @@ def test_a_table_without_namespace_is_refused_unless_java_is_to_be_followed(tmp_
 
 
 def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(
-    tmp_path: Path,
+    tmp_path: Path, backend: PointerCatalog
 ) -> None:
-    backend = sql(tmp_path)
     backend.create_namespace(("far",), {"location": f"{tmp_path}/far/"})
     assert backend.table_location(("far", "t")) == f"{tmp_path}/far/t"
     backend.close()
@@ -404,14 +399,12 @@ def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(
 
 
 def test_a_level_with_a_dot_is_refused_since_the_database_joins_levels_by_dots(
-    tmp_path: Path,
+    backend: PointerCatalog,
 ) -> None:
-    backend = sql(tmp_path)
     with pytest.raises(InvalidInput, match="dot"):
         backend.create_namespace(("a.b",))
     with pytest.raises(InvalidInput, match="255"):
         backend.create_namespace(("a" * 256,))
-    backend.close()
 
 
 @pytest.mark.parametrize(
@@ -510,11 +503,12 @@ def test_contended_is_a_conflict_that_can_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("removed", ["owner", "exists"])
-def test_a_namespace_stays_when_its_last_property_goes(tmp_path: Path, removed: str) -> None:
+def test_a_namespace_stays_when_its_last_property_goes(
+    tmp_path: Path, removed: str, backend: PointerCatalog
+) -> None:
     """PyIceberg gives the mark `exists` only to namespaces without properties, and anybody may
     remove a property of that name.
     """
-    backend = sql(tmp_path)
     backend.create_namespace(("own",))
     with sqlite3.connect(tmp_path / "c.db") as database:
         database.execute(

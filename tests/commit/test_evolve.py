@@ -60,8 +60,12 @@ def names(metadata):
     return [f.name for f in metadata.schema().fields]
 
 
-def test_an_added_column_gets_a_new_id_also_inside():
-    base = table()
+@pytest.fixture
+def base():
+    return table()
+
+
+def test_an_added_column_gets_a_new_id_also_inside(base):
     new = changed(
         base,
         SchemaChanges(base)
@@ -78,8 +82,7 @@ def test_an_added_column_gets_a_new_id_also_inside():
     assert new.schema().find_field("s.c").doc == "why" and new.current_schema_id == 1
 
 
-def test_a_dropped_name_used_again_is_a_new_column():
-    base = table()
+def test_a_dropped_name_used_again_is_a_new_column(base):
     first = changed(base, SchemaChanges(base).delete_column("n"))
     again = changed(first, SchemaChanges(first).add_column("n", StringType()))
     assert again.schema().find_field("n").field_id == base.last_column_id + 1
@@ -117,16 +120,14 @@ def test_a_column_named_like_a_path_of_another_is_refused():
     )
 
 
-def test_two_columns_swap_names_in_one_update():
-    base = table()
+def test_two_columns_swap_names_in_one_update(base):
     new = changed(base, SchemaChanges(base).rename_column("n", "f").rename_column("f", "n"))
     assert new.schema().find_field("f").field_id == base.schema().find_field("n").field_id
     with pytest.raises(ValidationError, match="multiple fields"):
         SchemaChanges(base).rename_column("n", "f").schema()
 
 
-def test_types_widen_and_never_narrow():
-    base = table()
+def test_types_widen_and_never_narrow(base):
     new = changed(
         base,
         SchemaChanges(base)
@@ -155,8 +156,7 @@ def test_types_widen_and_never_narrow():
     )
 
 
-def test_nullability_loosens_and_tightens_only_when_allowed():
-    base = table()
+def test_nullability_loosens_and_tightens_only_when_allowed(base):
     assert (
         changed(base, SchemaChanges(base).make_column_optional("id"))
         .schema()
@@ -210,8 +210,7 @@ def test_defaults_are_promoted_with_their_column():
         SchemaChanges(old).update_column("s.at", TimestampNanoType())
 
 
-def test_columns_move_within_their_struct():
-    base = table()
+def test_columns_move_within_their_struct(base):
     moved = changed(
         base, SchemaChanges(base).move_first("day").move_after("id", "m").move_before("s.b", "s.a")
     )
@@ -223,8 +222,7 @@ def test_columns_move_within_their_struct():
         SchemaChanges(base).move_after("n", "n")
 
 
-def test_identifier_fields_are_kept_checked_and_protected():
-    base = table()
+def test_identifier_fields_are_kept_checked_and_protected(base):
     keyed = changed(base, SchemaChanges(base).set_identifier_fields("id"))
     assert keyed.schema().identifier_field_names() == {"id"}
     renamed = changed(keyed, SchemaChanges(keyed).rename_column("id", "key"))
@@ -235,8 +233,7 @@ def test_identifier_fields_are_kept_checked_and_protected():
         SchemaChanges(base).set_identifier_fields("n").schema()
 
 
-def test_union_by_name_adds_widens_and_loosens():
-    base = table()
+def test_union_by_name_adds_widens_and_loosens(base):
     new = changed(
         base,
         SchemaChanges(base).union_by_name(
@@ -286,8 +283,7 @@ def test_name_mapping_and_metrics_follow_a_rename():
     assert "write.metadata.metrics.column.n" not in new.properties
 
 
-def test_a_recorded_update_is_replayed_on_fresh_metadata():
-    base = table()
+def test_a_recorded_update_is_replayed_on_fresh_metadata(base):
     update = SchemaChanges(base).add_column("x", LongType())
     other = changed(base, SchemaChanges(base).add_column("y", LongType()))
     both = apply_updates(other, update.updates(other))
@@ -295,8 +291,7 @@ def test_a_recorded_update_is_replayed_on_fresh_metadata():
     assert both.schema().find_field("x").field_id == both.last_column_id
 
 
-def test_partition_fields_come_go_and_come_back_with_their_id():
-    base = table()
+def test_partition_fields_come_go_and_come_back_with_their_id(base):
     one = changed(base, UpdateSpec(base).add_field("day", "month").add_field("bucket(8, id)"))
     assert [(f.name, f.field_id) for f in one.spec().fields] == [
         ("day_month", 1000),
@@ -349,8 +344,7 @@ def test_a_partition_field_is_renamed_and_a_wrong_source_refused():
             UpdateSpec(base).add_field(column, transform)
 
 
-def test_the_sort_order_is_replaced_and_an_old_one_used_again():
-    base = table()
+def test_the_sort_order_is_replaced_and_an_old_one_used_again(base):
     one = changed(base, UpdateSortOrder(base).asc("id").desc("day", "month", NullOrder.NULLS_FIRST))
     assert [f.direction for f in one.sort_order().fields] == [
         SortDirection.ASC,
@@ -446,8 +440,7 @@ def test_day_partition_source_type_is_reported():
     )
 
 
-def test_a_columns_type_is_a_type_or_ddl_text_and_nothing_else() -> None:
-    base = table()
+def test_a_columns_type_is_a_type_or_ddl_text_and_nothing_else(base) -> None:
     new = changed(
         base,
         SchemaChanges(base).add_column("x", "array<struct<a: int>>").update_column("n", "bigint"),

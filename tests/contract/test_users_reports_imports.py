@@ -52,10 +52,14 @@ def renamed(t: Table, *pairs: tuple[str, str]) -> None:
             update.rename_column(old, new)
 
 
+@pytest.fixture
+def t(catalog: Catalog, tmp_path: Path) -> Table:
+    return imported(catalog, tmp_path, "first string, second string", WORDS)
+
+
 def test_a_new_column_with_the_old_name_of_a_renamed_one_takes_no_values_from_files_without_ids(
-    catalog: Catalog, tmp_path: Path
+    t: Table,
 ) -> None:
-    t = imported(catalog, tmp_path, "first string, second string", WORDS)
     renamed(t, ("second", "renamed"))
     with t.update_schema() as update:
         update.add_column("second", StringType())
@@ -74,9 +78,8 @@ def test_a_new_column_with_the_old_name_of_a_renamed_one_takes_no_values_from_fi
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_values_of_files_without_ids_follow_columns_that_swap_names(
-    catalog: Catalog, tmp_path: Path, at_once: bool
+    t: Table, at_once: bool
 ) -> None:
-    t = imported(catalog, tmp_path, "first string, second string", WORDS)
     if at_once:
         with t.update_schema() as update:
             update.rename_column("first", "second")
@@ -87,9 +90,8 @@ def test_values_of_files_without_ids_follow_columns_that_swap_names(
 
 
 def test_a_name_that_was_dropped_and_added_again_shows_no_values_of_the_dropped_column(
-    catalog: Catalog, tmp_path: Path
+    t: Table,
 ) -> None:
-    t = imported(catalog, tmp_path, "first string, second string", WORDS)
     with t.update_schema() as update:
         update.delete_column("second")
     with t.update_schema() as update:
@@ -121,9 +123,8 @@ def test_members_of_structs_in_lists_and_maps_keep_their_names_in_files_without_
 
 
 def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is_refused(
-    catalog: Catalog, tmp_path: Path
+    t: Table, tmp_path: Path
 ) -> None:
-    t = imported(catalog, tmp_path, "first string, second string", WORDS)
     renamed(t, ("second", "renamed"))
     late = str(tmp_path / "late.parquet")
     pq.write_table(WORDS, late)
@@ -143,10 +144,7 @@ def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is
     assert rows_of(t) == [{"first": "aaa", "renamed": "bbb", "second": None}] * 2
 
 
-def test_a_file_is_added_a_second_time_only_where_that_is_allowed(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    t = imported(catalog, tmp_path, "first string, second string", WORDS)
+def test_a_file_is_added_a_second_time_only_where_that_is_allowed(t: Table, tmp_path: Path) -> None:
     path = str(tmp_path / "plain.parquet")
     folder = f"parquet.`{tmp_path}/only`"
     (tmp_path / "only").mkdir()

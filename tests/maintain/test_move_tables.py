@@ -68,6 +68,11 @@ def files(folder: Path) -> set[str]:
     return {str(p) for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.fixture
+def new(tmp_path: Path) -> Catalog:
+    return sql(tmp_path, "new")
+
+
 @pytest.mark.parametrize("kinds", MOVES, ids=lambda kinds: "-".join(kinds))
 def test_tables_are_moved_with_their_history_and_no_file_is_touched(
     tmp_path: Path, kinds: tuple[str, str]
@@ -105,8 +110,7 @@ def test_tables_are_moved_with_their_history_and_no_file_is_touched(
     assert new.load_table(f"{db}.t").count() == 3
 
 
-def test_every_table_is_moved_where_none_is_named(old: Catalog, tmp_path: Path) -> None:
-    new = sql(tmp_path, "new")
+def test_every_table_is_moved_where_none_is_named(old: Catalog, new: Catalog) -> None:
     assert {t.identifier for t in old.migrate_to(new).tables} == {("a", "t"), ("a", "b", "u")}
     assert (
         old.list_tables("a") == old.list_tables(("a", "b")) == []
@@ -114,8 +118,7 @@ def test_every_table_is_moved_where_none_is_named(old: Catalog, tmp_path: Path) 
     )
 
 
-def test_nothing_is_moved_where_one_table_cannot_be(old: Catalog, tmp_path: Path) -> None:
-    new = sql(tmp_path, "new")
+def test_nothing_is_moved_where_one_table_cannot_be(old: Catalog, new: Catalog) -> None:
     new.create_namespace("a")
     new.create_table("a.t", "id bigint")
     with pytest.raises(TableAlreadyExistsError, match=r"new\.a\.t"):
@@ -193,9 +196,8 @@ def test_a_rename_that_was_made_without_an_answer_is_found_and_the_move_goes_on(
 
 
 def test_a_rename_that_may_still_come_names_what_the_entry_will_be_called(
-    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Catalog, new: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = sql(tmp_path, "new")
     monkeypatch.setattr(old._backend, "rename_table", failing(Unclear("the answer was lost")))
     with pytest.raises(
         CommitStateUnknownException, match=r"a\.t__moving_\w{8}: the answer was lost"
@@ -208,9 +210,8 @@ def test_a_rename_that_may_still_come_names_what_the_entry_will_be_called(
 
 
 def test_a_commit_in_the_new_catalog_before_it_is_looked_at_does_not_stop_the_move(
-    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Catalog, new: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = sql(tmp_path, "new")
     register = new._backend.register_table
 
     def then_commit(*arguments: Any) -> None:
@@ -223,9 +224,8 @@ def test_a_commit_in_the_new_catalog_before_it_is_looked_at_does_not_stop_the_mo
 
 
 def test_a_move_that_failed_for_certain_leaves_everything_as_it_was(
-    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Catalog, new: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = sql(tmp_path, "new")
     monkeypatch.setattr(new._backend, "register_table", failing(StorageError("no space")))
     with pytest.raises(StorageError, match="no space"):
         old.migrate_to(new, "a.t")
@@ -237,9 +237,8 @@ def test_a_move_that_failed_for_certain_leaves_everything_as_it_was(
 
 
 def test_a_move_of_unknown_outcome_never_leaves_the_table_under_its_name_in_both(
-    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Catalog, new: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = sql(tmp_path, "new")
     with monkeypatch.context() as m:
         m.setattr(
             new._backend,
@@ -277,9 +276,8 @@ def test_a_registration_that_may_still_come_gives_no_name_back(
 
 
 def test_an_entry_that_cannot_be_dropped_is_told(
-    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Catalog, new: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = sql(tmp_path, "new")
     monkeypatch.setattr(old._backend, "drop_table", failing(StorageError("no right")))
     with pytest.raises(
         StorageError, match=r"is in catalog 'new' now.*drop_table\('a\.t__moving_.*never purge"

@@ -39,6 +39,11 @@ def adds_copy(t: Table, name: str, spelled: str) -> None:
     t.add_files([spelled])
 
 
+@pytest.fixture
+def t(tmp_path: Path) -> Any:
+    return table_in(tmp_path)
+
+
 @pytest.mark.parametrize("prefix_listing", [True, False])
 @pytest.mark.parametrize(
     ("location", "spelled"), [("link", "real"), ("real", "link"), ("real", "real/wh/db/t/data/ln")]
@@ -63,8 +68,7 @@ def test_files_named_through_symbolic_links_stay(
     ) == [1, 1]
 
 
-def test_a_file_that_a_link_of_the_table_leads_to_stays(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_a_file_that_a_link_of_the_table_leads_to_stays(t: Any) -> None:
     add(t, 1)
     (root_of(t) / "data/alias.parquet").symlink_to(root_of(t) / "data/target.parquet")
     adds_copy(t, "data/target.parquet", str(root_of(t) / "data/alias.parquet"))
@@ -72,8 +76,7 @@ def test_a_file_that_a_link_of_the_table_leads_to_stays(tmp_path: Path) -> None:
     assert len(t.maintenance.remove_orphan_files()) == 0 and ids(t.refresh()) == [1, 1]
 
 
-def test_a_link_that_leads_out_of_the_table_is_refused_as_location(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_a_link_that_leads_out_of_the_table_is_refused_as_location(tmp_path: Path, t: Any) -> None:
     add(t, 1)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").write_text("x")
@@ -110,8 +113,7 @@ def test_normal_forms_of_unicode_and_dots_are_one_file(
 # --- lists of files
 
 
-def test_files_of_a_list_outside_of_the_tables_directory_stay(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_files_of_a_list_outside_of_the_tables_directory_stay(tmp_path: Path, t: Any) -> None:
     add(t, 1)
     outside = [
         tmp_path / "other" / "precious",
@@ -146,9 +148,8 @@ def test_paths_below_a_directory_are_told_however_they_are_spelled() -> None:
 
 @pytest.mark.parametrize("mode", ["ERROR", "IGNORE", "DELETE"])
 def test_files_of_a_list_in_another_store_are_told_from_orphans(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+    t: Any, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    t = table_in(tmp_path)
     add(t, 1)
     place = f"file://here{root_of(t)}"
     monkeypatch.setattr(procedure, "check_place", lambda *_: place)
@@ -168,8 +169,7 @@ def test_files_of_a_list_in_another_store_are_told_from_orphans(
     ][: 2 if mode == "DELETE" else 1]
 
 
-def test_another_tables_metadata_in_a_list_stops_it(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_another_tables_metadata_in_a_list_stops_it(tmp_path: Path, t: Any) -> None:
     add(t, 1)
     inner = frazil.load_catalog(
         "other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o")
@@ -209,9 +209,8 @@ def test_another_catalog_at_a_lower_version_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [2, 3])
 def test_a_table_that_shares_its_files_from_now_on_loses_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    t: Any, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
-    t = table_in(tmp_path)
     add(t, 1)
     (root_of(t) / "orphan").write_text("x")
     age(root_of(t))

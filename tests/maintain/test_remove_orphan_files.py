@@ -66,6 +66,11 @@ def found(result: Any, t: Table) -> set[str]:
     }
 
 
+@pytest.fixture
+def t(tmp_path: Path) -> Table:
+    return littered(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["sql", "path"])
 @pytest.mark.parametrize("prefix_listing", [True, False])
 def test_old_files_that_nothing_names_are_removed(
@@ -89,13 +94,10 @@ def test_old_files_that_nothing_names_are_removed(
     assert ids(t) == [1, 2, 3] and len(t.maintenance.remove_orphan_files()) == 0
 
 
-def test_bytes_are_those_of_the_files_that_went(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_are_those_of_the_files_that_went(t: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that another commit names meanwhile, and one that cannot be deleted, stay and do not
     count.
     """
-    t = littered(tmp_path)
     taken, stuck = (str(root_of(t) / name) for name in ("data/x.parquet", "top"))
     without_new, delete_files = procedure._Search.without_new, procedure.delete_files
 
@@ -117,8 +119,7 @@ def test_bytes_are_those_of_the_files_that_went(
     assert os.path.exists(taken) and os.path.exists(stuck)
 
 
-def test_young_files_stay(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_young_files_stay(t: Table) -> None:
     os.utime(root_of(t) / "top", (time.time() - 2.9 * DAY,) * 2)
     assert found(t.maintenance.remove_orphan_files(), t) == set(ORPHANS) - {"top"}
     assert found(
@@ -126,8 +127,7 @@ def test_young_files_stay(tmp_path: Path) -> None:
     ) == {"top"}
 
 
-def test_less_than_a_day_is_refused_unless_it_is_asked_for_by_name(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_less_than_a_day_is_refused_unless_it_is_asked_for_by_name(t: Table) -> None:
     (root_of(t) / "young").touch()
     now = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5)
     with pytest.raises(
@@ -140,8 +140,7 @@ def test_less_than_a_day_is_refused_unless_it_is_asked_for_by_name(tmp_path: Pat
     ) and ids(t) == [1, 2, 3]
 
 
-def test_temporary_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_temporary_files_of_a_killed_writer_are_removed(t: Table) -> None:
     left = root_of(t) / "metadata" / f".v3.metadata.json.{'0a' * 16}.tmp"
     left.write_text("{")
     age(root_of(t))
@@ -165,8 +164,7 @@ def test_partitions_whose_names_begin_with_an_underscore_are_not_hidden(tmp_path
     assert found(t.maintenance.remove_orphan_files(), t) == {"data/_x=q/orphan"} and ids(t) == [1]
 
 
-def test_a_directory_of_the_table_can_be_cleaned_alone(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_directory_of_the_table_can_be_cleaned_alone(t: Table) -> None:
     assert found(t.maintenance.remove_orphan_files(location=f"{t.location()}/data/"), t) == {
         "data/x.parquet",
         "data/p=a/y z.parquet",
@@ -192,8 +190,7 @@ def test_statistics_and_old_metadata_files_of_the_log_are_known(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("spelled", ["file://{}", "file:{}", "file://localhost{}", "{}", "//{}"])
-def test_spellings_of_a_location_are_one_file(tmp_path: Path, spelled: str) -> None:
-    t = littered(tmp_path)
+def test_spellings_of_a_location_are_one_file(t: Table, spelled: str) -> None:
     listing = [
         p
         for p in root_of(t).rglob("*")
@@ -210,8 +207,7 @@ def test_spellings_of_a_location_are_one_file(tmp_path: Path, spelled: str) -> N
     assert len(result) == len(ORPHANS)
 
 
-def test_a_percent_encoded_listing_names_the_same_files(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_percent_encoded_listing_names_the_same_files(t: Table) -> None:
     then = dt.datetime.now(dt.UTC) - dt.timedelta(days=4)
     paths = [quote(f) for f in t.inspect.files()["file_path"].to_pylist()]
     assert any("%25" in p for p in paths)
@@ -272,8 +268,7 @@ def test_schemes_and_authorities_can_be_declared_equal() -> None:
         flattened("equal_schemes", "s3a")  # type: ignore[arg-type]
 
 
-def test_files_known_under_another_prefix_are_refused_kept_or_deleted(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_files_known_under_another_prefix_are_refused_kept_or_deleted(t: Table) -> None:
     then = dt.datetime.now(dt.UTC) - dt.timedelta(days=4)
     data = t.inspect.files()["file_path"].to_pylist()
     listed = [*(f"hdfs://nn{p}" for p in data), f"hdfs://nn{root_of(t)}/data/other"]
@@ -286,9 +281,8 @@ def test_files_known_under_another_prefix_are_refused_kept_or_deleted(tmp_path: 
 
 @pytest.mark.parametrize("mode", ["ERROR", "IGNORE", "DELETE", "error"])
 def test_the_mode_says_what_becomes_of_prefix_mismatches(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+    t: Table, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    t = littered(tmp_path)
     data = t.inspect.files()["file_path"].to_pylist()
     real = procedure.reachable
 
@@ -317,8 +311,7 @@ def test_the_mode_says_what_becomes_of_prefix_mismatches(
     assert len(equal) == len(ORPHANS)
 
 
-def test_unknown_modes_and_frames_without_the_columns_are_refused(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_unknown_modes_and_frames_without_the_columns_are_refused(t: Table) -> None:
     with pytest.raises(InvalidInput, match="prefix_mismatch_mode is one of ERROR, IGNORE, DELETE"):
         t.maintenance.remove_orphan_files(prefix_mismatch_mode="NONE")
     with pytest.raises(InvalidInput, match="has no column last_modified"):
@@ -335,8 +328,7 @@ def test_unknown_modes_and_frames_without_the_columns_are_refused(tmp_path: Path
 # --- places that may hold more than this table
 
 
-def test_another_tables_metadata_inside_the_location_stops_it(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_another_tables_metadata_inside_the_location_stops_it(tmp_path: Path, t: Table) -> None:
     catalog = other_catalog(tmp_path)
     inner = catalog.create_table("db.inner", "id bigint", location=f"{t.location()}/data/inner")
     inner.append(pa.table({"id": [1]}))
@@ -349,8 +341,7 @@ def test_another_tables_metadata_inside_the_location_stops_it(tmp_path: Path) ->
     }
 
 
-def test_a_table_that_shares_the_metadata_folder_stops_it(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_table_that_shares_the_metadata_folder_stops_it(tmp_path: Path, t: Table) -> None:
     catalog = other_catalog(tmp_path)
     catalog.create_table("db.same", "id bigint", location=t.location()).append(
         pa.table({"id": [1]})
@@ -360,8 +351,7 @@ def test_a_table_that_shares_the_metadata_folder_stops_it(tmp_path: Path) -> Non
         t.maintenance.remove_orphan_files()
 
 
-def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path, t: Table) -> None:
     other = other_catalog(tmp_path)
     fork = other.register_table("db.fork", t.metadata_location)
     add(fork, 10)
@@ -372,8 +362,9 @@ def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path)
     assert ids(fork.refresh()) == [1, 2, 3, 10, 11]
 
 
-def test_a_part_of_the_table_that_holds_files_of_others_is_left_alone_too(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_part_of_the_table_that_holds_files_of_others_is_left_alone_too(
+    tmp_path: Path, t: Table
+) -> None:
     other = other_catalog(tmp_path)
     inner = other.create_table("db.inner", "id bigint", location=f"{t.location()}/parts/inner")
     inner.append(pa.table({"id": [1]}))
@@ -404,10 +395,7 @@ def test_tables_that_share_a_directory_of_metadata_are_cleaned_up_each(tmp_path:
         t.maintenance.remove_orphan_files(location=str(tmp_path / "shared"))
 
 
-def test_what_a_cut_off_commit_left_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    t = littered(tmp_path)
+def test_what_a_cut_off_commit_left_is_removed(t: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "frazil.catalog.pointer.PointerCatalog.swap",
         lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
@@ -422,16 +410,14 @@ def test_what_a_cut_off_commit_left_is_removed(
 
 
 @pytest.mark.parametrize("location", ["..", "/", "/nowhere/else"])
-def test_places_that_are_not_the_tables_are_refused(tmp_path: Path, location: str) -> None:
-    t = littered(tmp_path)
+def test_places_that_are_not_the_tables_are_refused(t: Table, location: str) -> None:
     with pytest.raises((ValidationException, InvalidInput)):
         t.maintenance.remove_orphan_files(
             location=str(root_of(t).parent) if location == ".." else location
         )
 
 
-def test_a_copy_does_not_clean_up_its_original(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_copy_does_not_clean_up_its_original(tmp_path: Path, t: Table) -> None:
     copy = tmp_path / "copy" / "metadata"
     copy.mkdir(parents=True)
     shutil.copy(t.metadata_location, copy)
@@ -455,8 +441,7 @@ def test_tables_that_share_files_are_refused(tmp_path: Path) -> None:
         t.maintenance.remove_orphan_files()
 
 
-def test_a_manifest_that_cannot_be_read_stops_it(tmp_path: Path) -> None:
-    t = littered(tmp_path)
+def test_a_manifest_that_cannot_be_read_stops_it(t: Table) -> None:
     Path(t.inspect.manifests()["path"][0].as_py()).write_bytes(b"x" * 10_000)
     clear_caches()
     with pytest.raises(CorruptData):
@@ -469,9 +454,8 @@ def test_a_manifest_that_cannot_be_read_stops_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["list_files", "newest_state"])
 def test_files_that_are_committed_meanwhile_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    t: Table, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    t = littered(tmp_path)
     lone = root_of(t) / "data" / "lone.parquet"
     shutil.copy(t.inspect.files()["file_path"][0].as_py(), lone)
     age(root_of(t))

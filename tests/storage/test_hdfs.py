@@ -61,6 +61,11 @@ def proxy() -> Iterator[FaultProxy]:
 # --- spellings and settings
 
 
+@pytest.fixture
+def root() -> str:
+    return hdfs_place()
+
+
 @pytest.mark.parametrize(
     "spelled",
     [
@@ -242,8 +247,7 @@ def test_a_name_node_that_is_not_there_is_told() -> None:
 
 
 @needs_cluster
-def test_all_spellings_open_one_file() -> None:
-    root = hdfs_place()
+def test_all_spellings_open_one_file(root: str) -> None:
     host, port = CLUSTER.removeprefix("hdfs://").split(":")
     path = root.removeprefix(CLUSTER)
     storage = storage_for(root, {"hdfs.host": host, "hdfs.port": port})
@@ -279,8 +283,7 @@ def test_a_name_service_with_a_dead_name_node_is_read_and_written() -> None:
 
 
 @needs_cluster
-def test_a_half_written_file_is_never_seen_under_its_name() -> None:
-    root = hdfs_place()
+def test_a_half_written_file_is_never_seen_under_its_name(root: str) -> None:
     storage = storage_for(root)
     with storage.open_output(f"{root}/x") as sink:
         sink.write(os.urandom(3 << 20))
@@ -317,8 +320,7 @@ def test_modes_and_replication_are_those_of_hadoops_configuration() -> None:
 
 
 @needs_cluster
-def test_small_files_do_not_wait_for_the_clients_half_second() -> None:
-    root = hdfs_place()
+def test_small_files_do_not_wait_for_the_clients_half_second(root: str) -> None:
     storage = storage_for(root)
     seconds = []
     for i in range(20):
@@ -330,8 +332,7 @@ def test_small_files_do_not_wait_for_the_clients_half_second() -> None:
 
 
 @needs_cluster
-def test_parts_of_one_file_are_read_by_threads_at_once() -> None:
-    root = hdfs_place()
+def test_parts_of_one_file_are_read_by_threads_at_once(root: str) -> None:
     storage = storage_for(root)
     table = pa.table({c: pa.array(range(100_000)) for c in "abcd"})
     with storage.open_output(f"{root}/t.parquet") as sink:
@@ -509,8 +510,7 @@ def append_some(warehouse: str, number: int, times: int, acknowledged: Path) -> 
 
 
 @needs_cluster
-def test_orphans_are_found_by_their_times_and_nothing_else_goes() -> None:
-    root = hdfs_place()
+def test_orphans_are_found_by_their_times_and_nothing_else_goes(root: str) -> None:
     catalog = frazil.load_catalog("orphans", type="path", warehouse=root)
     table = catalog.create_table(("db", "t"), pa.table({"id": pa.array([], pa.int64())}).schema)
     for i in range(3):
@@ -532,8 +532,7 @@ def test_orphans_are_found_by_their_times_and_nothing_else_goes() -> None:
 
 
 @needs_cluster
-def test_missing_files_and_colons_are_told() -> None:
-    root = hdfs_place()
+def test_missing_files_and_colons_are_told(root: str) -> None:
     storage = storage_for(root)
     with pytest.raises(StorageError) as told:
         storage.write(f"{root}/a:b", b"x")
@@ -546,8 +545,7 @@ def test_missing_files_and_colons_are_told() -> None:
 
 @needs_cluster
 @pytest.mark.java
-def test_java_iceberg_reads_and_continues_a_table_in_hdfs(java_check: JavaCheck) -> None:
-    root = hdfs_place()
+def test_java_iceberg_reads_and_continues_a_table_in_hdfs(java_check: JavaCheck, root: str) -> None:
     catalog = frazil.load_catalog("java", type="path", warehouse=root)
     table = catalog.create_table(
         ("db", "t"),

@@ -159,6 +159,11 @@ def step(table: Any, kind: str, *of: Any) -> None:
         table.upgrade(format_version=version + 1)
 
 
+@pytest.fixture
+def table(catalog: Any) -> Any:
+    return new(catalog)
+
+
 @settings(
     max_examples=25,
     deadline=None,
@@ -235,8 +240,7 @@ def test_duplicates_count_and_nulls_and_nan_are_values(catalog: Any) -> None:
     assert found == ["(1, 'DELETE', 1, 0.0)", "(1, 'DELETE', 1, nan)", "(1, 'INSERT', 1, -0.0)"]
 
 
-def test_compaction_gives_nothing_and_counts_for_no_ordinal(catalog: Any) -> None:
-    table = new(catalog)
+def test_compaction_gives_nothing_and_counts_for_no_ordinal(table: Any) -> None:
     table.append(rows((1, "a")))
     table.append(rows((2, "b")))
     compact(table)
@@ -248,8 +252,7 @@ def test_compaction_gives_nothing_and_counts_for_no_ordinal(catalog: Any) -> Non
     ]
 
 
-def test_rows_are_told_with_the_current_schema(catalog: Any) -> None:
-    table = new(catalog)
+def test_rows_are_told_with_the_current_schema(table: Any) -> None:
     table.append(rows((1, "a"), (2, "b")))
     with table.update_schema() as update:
         update.rename_column("s", "t")
@@ -268,8 +271,7 @@ def test_rows_are_told_with_the_current_schema(catalog: Any) -> None:
 # ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_updates_are_pairs_by_key_and_what_is_left_is_plain(catalog: Any) -> None:
-    table = new(catalog)
+def test_updates_are_pairs_by_key_and_what_is_left_is_plain(table: Any) -> None:
     table.append(rows((1, "a"), (1, "b"), (2, "c"), (None, "n")))
     table.overwrite(rows((1, "x"), (2, "c"), (3, "new"), (None, "m")))
     got = log(table.changes(identifier_columns=["id"]))[4:]
@@ -338,8 +340,7 @@ def test_net_changes_of_a_key_are_the_rows_before_and_after_the_range(catalog: A
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_filters_are_decided_after_updates_are_told(catalog: Any) -> None:
-    table = new(catalog)
+def test_filters_are_decided_after_updates_are_told(table: Any) -> None:
     table.append(rows((1, "a"), (2, "b"), (3, "c")))
     table.update({"s": "'z'"}, "id = 2", mode="copy-on-write")
     keyed = {"identifier_columns": ["id"]}
@@ -448,8 +449,7 @@ def test_a_branch_has_changes_of_its_own(four: Any) -> None:
         four.changes(branch="nope").to_arrow()
 
 
-def test_a_snapshot_whose_parent_expired_tells_its_changes_itself(catalog: Any) -> None:
-    table = new(catalog)
+def test_a_snapshot_whose_parent_expired_tells_its_changes_itself(table: Any) -> None:
     table.append(rows((1, "a"), (2, "b")))
     table.append(rows((3, "c"), (4, "d")))
     table.delete("id = 3", mode="merge-on-read")
@@ -479,8 +479,7 @@ def test_a_snapshot_whose_parent_expired_tells_its_changes_itself(catalog: Any) 
     assert told.value.facts["file"] == gone
 
 
-def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(catalog: Any) -> None:
-    table = new(catalog)
+def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(table: Any) -> None:
     table.append(rows((1, "a")))
     base, (old,) = table._loaded, [t.file for t in table.scan().plan_files()]
     context = WriteContext.of(base.metadata, base.storage, write_options({}))
@@ -493,8 +492,7 @@ def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(catalog: Any) -
     assert told.value.facts["file"] == file.file_path
 
 
-def test_a_table_without_snapshots_has_no_changes(catalog: Any) -> None:
-    table = new(catalog)
+def test_a_table_without_snapshots_has_no_changes(table: Any) -> None:
     assert table.changes().to_arrow().num_rows == table.changes().count() == 0
     assert table.changes().to_arrow().column_names == ["id", "s", *CHANGES]
     with pytest.raises(InvalidInput, match="a start and an end"):
@@ -508,10 +506,7 @@ def test_all_doors_open(four: Any) -> None:
     assert len(four.changes().to_polars()) == 4
 
 
-def test_digests_beyond_the_budget_go_to_disk(
-    catalog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = new(catalog)
+def test_digests_beyond_the_budget_go_to_disk(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table.append(pa.table({"id": pa.array(range(5000), pa.int64()), "s": ["x"] * 5000}))
     table.delete("id % 1000 = 7", mode="copy-on-write")
     monkeypatch.setattr("frazil.arrow.changelog.changelog_match.BUDGET", 1)

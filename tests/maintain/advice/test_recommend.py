@@ -63,6 +63,11 @@ def numbers(t: Table, kind: str) -> dict[str, float]:
     return dict(next(f for f in t.maintenance.recommend() if f.kind == kind).numbers)
 
 
+@pytest.fixture
+def t(home: Catalog) -> Table:
+    return healthy(home)
+
+
 def test_a_healthy_table_and_an_empty_one_have_no_findings(home: Catalog) -> None:
     empty = home.create_table("db.empty", "id bigint")
     assert len(empty.maintenance.recommend()) == 0
@@ -166,9 +171,8 @@ def test_equality_deletes_are_found_with_the_files_that_they_apply_to(home: Cata
 
 @pytest.mark.parametrize(("version", "files"), [(2, 5), (3, 1)])
 def test_position_delete_files_are_found_from_the_number_that_their_rewriting_takes(
-    home: Catalog, version: int, files: int
+    t: Table, version: int, files: int
 ) -> None:
-    t = healthy(home)
     deletes = [positions(None, f"/p{n}.parquet") for n in range(files)]
     dangling = ("dangling_deletes",)  # none of them is about a data file of the table
     for entries, wanted in (
@@ -312,9 +316,8 @@ def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(
 
 
 def test_expiry_is_told_to_free_what_its_snapshots_alone_need(
-    home: Catalog, monkeypatch: pytest.MonkeyPatch
+    t: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    t = healthy(home)
     for n in range(10):
         t.append(rows(100 * (n + 1)))
     t.maintenance.rewrite_data_files()
@@ -372,8 +375,7 @@ def test_snapshots_beyond_retention_are_found_and_refs_are_kept(
     assert t.maintenance.recommend().kinds == ()
 
 
-def test_old_metadata_files_are_estimated_not_listed(home: Catalog) -> None:
-    t = healthy(home)
+def test_old_metadata_files_are_estimated_not_listed(t: Table) -> None:
     assert t.maintenance.recommend().kinds == ()
     at_version(t, 150)
     (found,) = t.maintenance.recommend()
@@ -395,8 +397,7 @@ def at_version(t: Table, version: int) -> None:
     t.refresh()
 
 
-def test_after_auto_has_looked_for_orphans_only_later_versions_count(home: Catalog) -> None:
-    t = healthy(home)
+def test_after_auto_has_looked_for_orphans_only_later_versions_count(t: Table) -> None:
     at_version(t, 150)
     assert [(s.kind, s.outcome) for s in t.maintenance.auto().steps] == [("orphans", "done")]
     assert t.maintenance.recommend().kinds == () and t.maintenance.auto().steps == ()
@@ -592,8 +593,7 @@ def test_while_another_owner_maintains_the_table_auto_waits() -> None:
     assert outcomes(auto(verbs.recommend, verbs.run, taken, dry_run=True)) == ["planned"]
 
 
-def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> None:
-    t = healthy(home)
+def test_auto_holds_the_lease_of_the_table_and_gives_it_back(t: Table) -> None:
     for n in range(6):
         t.append(rows(n))
     table = t.maintenance._table()
@@ -608,9 +608,8 @@ def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> N
 
 
 def test_auto_holds_the_lease_as_long_as_its_budget_may_take(
-    home: Catalog, monkeypatch: pytest.MonkeyPatch
+    t: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    t = healthy(home)
     for n in range(6):
         t.append(rows(n))
     held: list[float] = []
@@ -628,8 +627,7 @@ def test_auto_holds_the_lease_as_long_as_its_budget_may_take(
     assert held == [72_000, LEASE_SECONDS]
 
 
-def test_a_lease_is_renewed_between_cures_and_one_that_was_lost_ends_auto(home: Catalog) -> None:
-    t = healthy(home)
+def test_a_lease_is_renewed_between_cures_and_one_that_was_lost_ends_auto(t: Table) -> None:
     until: list[int] = []
 
     class Slow(Verbs):
@@ -699,15 +697,13 @@ WRONG = [
 
 @pytest.mark.parametrize("verb, arguments, told", WRONG)
 def test_wrong_arguments_are_refused_by_name(
-    home: Catalog, verb: str, arguments: dict[str, Any], told: str
+    t: Table, verb: str, arguments: dict[str, Any], told: str
 ) -> None:
-    t = healthy(home)
     with pytest.raises(InvalidInput, match=re.escape(told)):
         getattr(t.maintenance, verb)(**arguments)
 
 
-def test_a_snapshot_may_be_given_as_text(home: Catalog) -> None:
-    t = healthy(home)
+def test_a_snapshot_may_be_given_as_text(t: Table) -> None:
     snapshot_id = t.metadata.current_snapshot_id
     assert (
         t.maintenance.ancestors_of(str(snapshot_id))

@@ -52,13 +52,17 @@ def files_left(table: Table) -> set[str]:
     }
 
 
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    return catalog_of("path", tmp_path)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("layout", sampled(["other spec", "plain", "partitioned"], 3))
 @BY_NAME
 def test_rows_deleted_meanwhile_stay_deleted(
-    tmp_path: Path, how: dict[str, Any], layout: str, version: int
+    catalog: Any, how: dict[str, Any], layout: str, version: int
 ) -> None:
-    catalog = catalog_of("path", tmp_path)
     table = table_of(
         catalog, "t", version, files=4, partition_by=[] if layout == "plain" else ["p"]
     )
@@ -241,9 +245,8 @@ def test_random_writers_beside_a_compaction_lose_and_revive_nothing(
 
 @BY_NAME
 def test_equality_deletes_that_come_meanwhile_still_apply(
-    tmp_path: Path, how: dict[str, Any]
+    catalog: Any, how: dict[str, Any]
 ) -> None:
-    catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
     runner = Meanwhile(lambda: by_equality(other, [5, 77, 230]))
@@ -258,9 +261,8 @@ def test_equality_deletes_that_come_meanwhile_still_apply(
 
 
 def test_without_the_starting_sequence_number_an_equality_delete_is_a_conflict(
-    tmp_path: Path,
+    catalog: Any,
 ) -> None:
-    catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
     options = {**ALL, "use-starting-sequence-number": False}
@@ -285,9 +287,8 @@ def by_equality(table: Table, ids: list[int]) -> None:
 
 @pytest.mark.parametrize("how", ["copy-on-write", "whole files", "compaction"])
 def test_a_compaction_whose_files_are_gone_is_planned_again_and_else_leaves_nothing(
-    tmp_path: Path, how: str
+    catalog: Any, how: str
 ) -> None:
-    catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
 
@@ -345,8 +346,7 @@ def test_a_writer_that_commits_after_a_compaction_finds_its_rows(
     assert len(rows(other.refresh())) == {"append": 243, "delete": 239}.get(verb, 240)
 
 
-def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
-    catalog = catalog_of("path", tmp_path)
+def test_an_unknown_outcome_keeps_the_files(catalog: Any) -> None:
     table = table_of(catalog, "t", 2)
     table.set_properties(
         {"commit.status-check.min-wait-ms": "1", "commit.status-check.max-wait-ms": "1"}
@@ -361,8 +361,7 @@ def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_only_the_group_whose_file_is_gone_is_left_out(tmp_path: Path, version: int) -> None:
-    catalog = catalog_of("path", tmp_path)
+def test_only_the_group_whose_file_is_gone_is_left_out(catalog: Any, version: int) -> None:
     table = table_of(catalog, "t", version, partition_by=["p"])
     other = catalog.load_table("db.t")
 
@@ -386,8 +385,7 @@ def test_only_the_group_whose_file_is_gone_is_left_out(tmp_path: Path, version: 
     )
 
 
-def test_parts_of_a_large_file_find_the_rows_that_were_deleted_meanwhile(tmp_path: Path) -> None:
-    catalog = catalog_of("path", tmp_path)
+def test_parts_of_a_large_file_find_the_rows_that_were_deleted_meanwhile(catalog: Any) -> None:
     table = table_of(catalog, "t", 3, files=0)
     table.set_properties({"write.parquet.row-group-size-bytes": "4096"})
     table.append(rows_of_file(0, 4000))

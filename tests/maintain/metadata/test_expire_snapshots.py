@@ -42,6 +42,11 @@ def overwritten(place: Path, times: int = 3, kind: str = "sql", **more: Any) -> 
     return t
 
 
+@pytest.fixture
+def t(tmp_path: Path) -> Any:
+    return table_in(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["sql", "path", "memory"])
 def test_files_that_only_expired_snapshots_reach_are_deleted(tmp_path: Path, kind: str) -> None:
     t = overwritten(tmp_path, 3, kind)
@@ -77,8 +82,7 @@ def test_nothing_to_expire_commits_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_the_last_snapshots_of_a_branch_are_retained_whatever_their_age(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_the_last_snapshots_of_a_branch_are_retained_whatever_their_age(t: Any) -> None:
     made = [add(t, i) for i in range(5)]
     t.maintenance.expire_snapshots(older_than=LATER, retain_last=2)
     assert list(states(t)) == made[-2:] and ids(t) == [0, 1, 2, 3, 4]
@@ -96,9 +100,8 @@ def test_table_properties_say_what_is_retained_by_default(tmp_path: Path) -> Non
 
 
 def test_branches_and_tags_keep_their_snapshots_and_those_that_their_own_retention_says(
-    tmp_path: Path,
+    t: Any,
 ) -> None:
-    t = table_in(tmp_path)
     made = [add(t, i) for i in range(6)]
     with t.manage_snapshots() as ms:
         ms.create_tag(made[0], "first").create_branch(made[3], "audit", min_snapshots_to_keep=2)
@@ -108,8 +111,7 @@ def test_branches_and_tags_keep_their_snapshots_and_those_that_their_own_retenti
     assert states(t) == {i: before[i] for i in states(t)} and files_of(t) == named_files(t)
 
 
-def test_refs_expire_by_their_own_age_with_their_snapshots_and_marks(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_refs_expire_by_their_own_age_with_their_snapshots_and_marks(t: Any) -> None:
     first = add(t, 1)
     with t.manage_snapshots() as ms:
         ms.create_tag(first, "old", max_ref_age_ms=1).create_branch(
@@ -133,8 +135,7 @@ def test_refs_expire_by_their_own_age_with_their_snapshots_and_marks(tmp_path: P
     )
 
 
-def test_a_snapshot_that_a_ref_names_is_not_expired_by_its_id(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_a_snapshot_that_a_ref_names_is_not_expired_by_its_id(t: Any) -> None:
     first, _ = add(t, 1), add(t, 2)
     with t.manage_snapshots() as ms:
         ms.create_tag(first, "v1")
@@ -147,8 +148,7 @@ def test_a_snapshot_that_a_ref_names_is_not_expired_by_its_id(tmp_path: Path) ->
     assert len(t.refresh().snapshots()) == 2
 
 
-def test_ids_are_expired_whatever_their_age(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_ids_are_expired_whatever_their_age(t: Any) -> None:
     made = [add(t, i) for i in range(4)]
     result = t.maintenance.expire_snapshots(snapshot_ids=[made[1]])
     assert result.snapshot_ids == (made[1],) and list(states(t)) == [made[0], *made[2:]]
@@ -182,9 +182,8 @@ def test_arguments_are_checked(tmp_path: Path, arguments: dict[str, Any], messag
 
 
 def test_without_arguments_nothing_expires_before_the_commit(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    t: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    t = table_in(tmp_path)
     made = [add(t, i) for i in range(4)]
     chain = t.maintenance.expire_snapshots().by_id(made[0])
     assert len(t.refresh().snapshots()) == 4 and "nothing expired yet" in repr(chain)
@@ -218,8 +217,7 @@ def test_a_chain_that_is_dropped_says_that_it_did_nothing(
 # --- files
 
 
-def test_files_of_every_kind_are_counted_by_kind(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_files_of_every_kind_are_counted_by_kind(t: Any) -> None:
     add(t, *range(10))
     t.delete("id = 1", mode="merge-on-read")
     t.overwrite(frame_of([(100, "b", 0)]))
@@ -228,8 +226,7 @@ def test_files_of_every_kind_are_counted_by_kind(tmp_path: Path) -> None:
     assert files_of(t) == named_files(t) and ids(t) == [100]
 
 
-def test_statistics_go_with_their_snapshots(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_statistics_go_with_their_snapshots(t: Any) -> None:
     first, last = add(t, 1), add(t, 2)
     for snapshot in (first, last):
         path = f"{t.location()}/metadata/{snapshot}.stats"
@@ -251,8 +248,7 @@ def test_statistics_go_with_their_snapshots(tmp_path: Path) -> None:
     ) == named_files(t)
 
 
-def test_a_file_that_was_removed_and_added_again_stays(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_a_file_that_was_removed_and_added_again_stays(t: Any) -> None:
     add(t, 1)
     path = t.inspect.files()["file_path"][0].as_py()
     t.delete("id = 1")
@@ -276,8 +272,7 @@ def test_a_file_that_was_added_again_through_a_symbolic_link_stays(
     assert len(result.snapshot_ids) == 2 and result.deleted_data_files_count == 0 and ids(t) == [1]
 
 
-def test_a_rollback_leaves_nothing_of_the_snapshots_that_expire_with_it(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_a_rollback_leaves_nothing_of_the_snapshots_that_expire_with_it(t: Any) -> None:
     first = add(t, 1)
     add(t, 2)
     t.maintenance.rollback_to_snapshot(first)
@@ -286,10 +281,7 @@ def test_a_rollback_leaves_nothing_of_the_snapshots_that_expire_with_it(tmp_path
     assert ids(t) == [1, 3] and files_of(t) == named_files(t)
 
 
-def test_a_staged_snapshot_is_kept_while_it_is_young_and_its_files_go_with_it(
-    tmp_path: Path,
-) -> None:
-    t = table_in(tmp_path)
+def test_a_staged_snapshot_is_kept_while_it_is_young_and_its_files_go_with_it(t: Any) -> None:
     add(t, 1)
     staged = add(t, 2, branch=None)
     assert t.maintenance.expire_snapshots(retain_last=1).snapshot_ids == ()
@@ -324,8 +316,7 @@ def test_a_kept_snapshot_that_cannot_be_read_stops_the_expiry_before_the_commit(
     assert files_of(t) == before and len(t.refresh().snapshots()) > 1
 
 
-def test_expired_metadata_is_cleaned_when_asked_for(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_expired_metadata_is_cleaned_when_asked_for(t: Any) -> None:
     add(t, 1)
     with t.update_schema() as update:
         update.add_column("w", "int")
@@ -344,10 +335,7 @@ def test_expired_metadata_is_cleaned_when_asked_for(tmp_path: Path) -> None:
     assert len(t.schemas()) == 1 and len(t.specs()) == 1 and ids(t) == [1]
 
 
-def test_a_spec_that_a_kept_snapshot_uses_keeps_the_schema_of_its_dropped_column(
-    tmp_path: Path,
-) -> None:
-    t = table_in(tmp_path)
+def test_a_spec_that_a_kept_snapshot_uses_keeps_the_schema_of_its_dropped_column(t: Any) -> None:
     add(t, 1)
     with t.update_spec() as spec:
         spec.remove_field("p")
@@ -368,8 +356,7 @@ def test_a_spec_that_a_kept_snapshot_uses_keeps_the_schema_of_its_dropped_column
 # --- marks of streams
 
 
-def test_the_last_marks_of_javas_streams_stay_as_long_as_they_are_young(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_the_last_marks_of_javas_streams_stay_as_long_as_they_are_young(t: Any) -> None:
     marks = [
         add(
             t,
@@ -393,8 +380,7 @@ def test_the_last_marks_of_javas_streams_stay_as_long_as_they_are_young(tmp_path
     assert list(states(t)) == [head]
 
 
-def test_marks_of_our_own_writes_are_properties_and_survive(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
+def test_marks_of_our_own_writes_are_properties_and_survive(t: Any) -> None:
     t.append(frame_of([(1, "a", 0)]), txn=("job", 7))
     add(t, 2)
     t.maintenance.expire_snapshots(older_than=LATER)
@@ -429,9 +415,8 @@ def test_a_commit_between_plan_and_commit_is_taken_into_account(
 
 
 def test_a_commit_between_commit_and_deletion_keeps_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, t: Any
 ) -> None:
-    t = table_in(tmp_path)
     add(t, 1)
     path = t.inspect.files()["file_path"][0].as_py()
     t.delete("id = 1")

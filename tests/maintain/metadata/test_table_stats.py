@@ -54,8 +54,12 @@ def frame(first: int = 0, rows: int = ROWS) -> pa.Table:
     )
 
 
-def test_a_progress_callback_counts_the_data_files_that_were_read(home: Catalog) -> None:
-    t = home.create_table("db.t", SCHEMA)
+@pytest.fixture
+def t(home: Catalog) -> Any:
+    return home.create_table("db.t", SCHEMA)
+
+
+def test_a_progress_callback_counts_the_data_files_that_were_read(t: Any) -> None:
     for first in (0, 10, 20):
         t.append(frame(first, 10))
     calls: list[tuple[Any, ...]] = []
@@ -63,8 +67,7 @@ def test_a_progress_callback_counts_the_data_files_that_were_read(home: Catalog)
     assert calls[-1] == (3, 3, "data files read")
 
 
-def test_one_column_may_be_named_by_text_alone(home: Catalog) -> None:
-    t = home.create_table("db.t", SCHEMA)
+def test_one_column_may_be_named_by_text_alone(t: Any) -> None:
     t.append(frame(0, 10))
     assert t.maintenance.compute_table_stats(columns="id").ndv == {"id": 10}
     with pytest.raises(InvalidInput, match="columns must be a list of column names, not 7"):
@@ -79,8 +82,7 @@ def test_no_column_at_all_is_refused(home: Catalog) -> None:
     assert t.refresh().metadata.statistics == ()
 
 
-def test_numbers_of_distinct_values_are_within_three_percent(home: Catalog) -> None:
-    t = home.create_table("db.t", SCHEMA)
+def test_numbers_of_distinct_values_are_within_three_percent(t: Any) -> None:
     t.append(frame(rows=ROWS // 2))
     t.append(frame(ROWS // 2, ROWS - ROWS // 2))
     result = t.maintenance.compute_table_stats()
@@ -140,8 +142,7 @@ def test_deleted_rows_do_not_count_and_older_snapshots_can_be_asked_for(home: Ca
     ]
 
 
-def test_columns_inside_structs_can_be_named_and_others_are_refused(home: Catalog) -> None:
-    t = home.create_table("db.t", SCHEMA)
+def test_columns_inside_structs_can_be_named_and_others_are_refused(t: Any) -> None:
     t.append(frame(rows=100))
     assert t.maintenance.compute_table_stats(columns=["n.a", "id"]).ndv == {"n.a": 77, "id": 100}
     for name, told in (
@@ -182,8 +183,7 @@ def test_statistics_of_a_snapshot_that_expires_meanwhile_leave_no_file(home: Cat
 
 
 @pytest.mark.spark
-def test_tasks_of_spark_make_the_same_sketches(home: Catalog, spark: Any) -> None:
-    t = home.create_table("db.t", SCHEMA)
+def test_tasks_of_spark_make_the_same_sketches(t: Any, spark: Any) -> None:
     for first in range(0, 3000, 1000):
         t.append(frame(first, 1000))
     t.delete("id < 500", mode="merge-on-read", runner="in-process")

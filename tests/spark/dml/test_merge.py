@@ -56,6 +56,11 @@ def state(t):
     return {r["id"]: (r["v"], r["name"]) for r in t.refresh().to_arrow().to_pylist()}
 
 
+@pytest.fixture
+def t(table):
+    return table()
+
+
 @pytest.mark.parametrize(
     "version, mode",
     [(1, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")],
@@ -89,8 +94,7 @@ def test_a_frame_of_spark_is_merged_by_tasks(table, session, version, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, mode):
-    t = table()
+def test_a_source_that_is_never_the_same_is_evaluated_once(t, session, mode):
     source = session.range(0, 40).select(
         "id", (F.rand() * 1_000_000).cast("int").alias("v"), F.lit("s").alias("name")
     )
@@ -115,8 +119,7 @@ def test_arrow_frames_travel_with_the_tasks_or_lie_beside_the_table(
     assert [state(t)[i][0] for i in (17, 18, 19, 20, 21)] == [1, 9, 9, 9, 9] and leftovers(t) == []
 
 
-def test_an_error_in_a_task_is_the_project_s_own_and_leaves_no_file(table, session):
-    t = table()
+def test_an_error_in_a_task_is_the_project_s_own_and_leaves_no_file(t, session):
     twice = session.range(0, 4).selectExpr("id % 2 as id", "1 as v", "'s' as name")
     with pytest.raises(InvalidInput, match=r"ambiguous.*id = 0 \(2 source rows\)"):
         t.merge(
@@ -130,15 +133,13 @@ def test_an_error_in_a_task_is_the_project_s_own_and_leaves_no_file(table, sessi
     assert leftovers(t) == [] and len(t.refresh().snapshots()) == 2
 
 
-def test_an_upsert_of_a_frame_of_spark(table, session):
-    t = table()
+def test_an_upsert_of_a_frame_of_spark(t, session):
     source = session.range(15, 25).selectExpr("id", "1 as v", "if(id = 16, 'new', 't') as name")
     result = t.upsert(source, ["id"])
     assert (result.rows_updated, result.rows_inserted) == (1, 5) and state(t)[16] == (1, "new")
 
 
-def test_an_empty_source_and_a_table_that_gains_columns(table, session):
-    t = table()
+def test_an_empty_source_and_a_table_that_gains_columns(t, session):
     none = session.range(0).selectExpr("id", "1 as v", "'s' as name")
     assert (
         t.merge(none, "target.id = source.id")
@@ -158,8 +159,7 @@ def test_an_empty_source_and_a_table_that_gains_columns(table, session):
     assert found[20] == found[19] == dt.datetime(2020, 1, 1, tzinfo=dt.UTC) and found[18] is None
 
 
-def test_names_and_zone_are_the_session_s(table, session):
-    t = table()
+def test_names_and_zone_are_the_session_s(t, session):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     source = session.sql("select 3L as ID, timestamp '2020-01-01 00:00:00' as at")
     t.merge(

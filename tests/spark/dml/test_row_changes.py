@@ -60,6 +60,11 @@ def by_id(t):
     return {r["id"]: r for r in t.refresh().scan().to_arrow().to_pylist()}
 
 
+@pytest.fixture
+def t(table):
+    return table()
+
+
 @pytest.mark.parametrize(("version", "mode"), MODES)
 def test_a_delete_by_any_function_of_spark_takes_just_the_rows_for_which_it_is_true(
     table, session, version, mode
@@ -118,8 +123,7 @@ def test_files_that_a_condition_does_not_name_are_not_read(table, session):
     assert result.rows_deleted == 0 and len(t.snapshots()) == 5
 
 
-def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(table, session):
-    t = table()
+def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(t, session):
     odd = F.udf(lambda x: x % 2 == 1, "boolean")
     t.delete(odd("id") & (F.col("id") < 10), spark=session)
     assert ids(t.refresh()) == [0, 2, 4, 6, 8, *range(10, 20)]
@@ -135,8 +139,7 @@ def test_a_condition_that_is_never_the_same_is_evaluated_once(table, session):
     assert 700 < len(left) < 1300 and result.rows_deleted == 2000 - len(left)
 
 
-def test_a_delete_that_finds_nothing_commits_nothing(table, session):
-    t = table()
+def test_a_delete_that_finds_nothing_commits_nothing(t, session):
     result = t.delete("levenshtein(name, 'x') > 100", spark=session)
     assert result.snapshot_id is None and len(t.snapshots()) == 2 and leftovers(t) == []
 
@@ -222,23 +225,20 @@ REFUSALS = [
 
 @pytest.mark.parametrize("verb, arguments, error, message", REFUSALS)
 def test_what_cannot_be_computed_or_resolved_is_told_and_leaves_nothing(
-    table, session, verb, arguments, error, message
+    t, session, verb, arguments, error, message
 ):
-    t = table()
     with pytest.raises(error, match=message):
         getattr(t, verb)(*arguments, spark=session)
     assert len(t.refresh().snapshots()) == 2 and leftovers(t) == []
 
 
-def test_values_are_cast_as_store_assignment_casts_them(table, session):
-    t = table()
+def test_values_are_cast_as_store_assignment_casts_them(t, session):
     values = {"s.a": "cast(id as double) + levenshtein('a', 'b')", "name": "id"}
     t.update(values, where="id = 3", spark=session)
     assert by_id(t)[3]["s"]["a"] == 4 and by_id(t)[3]["name"] == "3"
 
 
-def test_files_are_pruned_by_what_the_grammar_knows_of_the_condition(table, session):
-    t = table()
+def test_files_are_pruned_by_what_the_grammar_knows_of_the_condition(t, session):
     first = t.inspect.files().to_pylist()[0]["file_path"]
     for path in t.inspect.files().column("file_path").to_pylist():
         bounds = {
@@ -463,8 +463,7 @@ def test_new_rows_of_a_merge_are_spread_as_the_table_or_an_option_says(catalog, 
     )
 
 
-def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session):
-    t = table()
+def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(t, session):
     for option in ({"distribution_mode": "hash"}, {"advisory_partition_size": 1 << 20}):
         name = next(iter(option)).replace("_", "-")
         with pytest.raises(InvalidInput, match=f"{name}.*means nothing to delete"):

@@ -65,6 +65,11 @@ def start(rows=20):
     return {i: (f"n{i}", i * 10) for i in range(rows)}
 
 
+@pytest.fixture
+def t(table):
+    return table()
+
+
 @pytest.mark.parametrize(("version", "mode"), MODES)
 def test_an_upsert_updates_what_matches_and_inserts_the_rest(
     table, source, session, version, mode, size
@@ -203,16 +208,14 @@ def test_a_merge_counts_and_leaves_rows_as_its_clauses_say(table, session, size,
 
 @pytest.mark.parametrize("text, clauses, error, message", REFUSED_MERGES)
 def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    table, session, size, text, clauses, error, message
+    t, session, size, text, clauses, error, message
 ):
-    t = table()
     with pytest.raises(error, match=message):
         told(t, session.sql(text), ON, clauses).execute(mode="merge-on-read")
     assert state(t) == start() and leftovers(t) == []
 
 
-def test_matches_that_no_clause_acts_on_stay_in_batches_of_any_rows(table, source, session, size):
-    t = table()
+def test_matches_that_no_clause_acts_on_stay_in_batches_of_any_rows(t, source, session, size):
     with temporarily(session, {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}):
         t.merge(source, ON).when_matched_update(
             {"v": "source.v"}, condition="source.id IN (15, 18)"
@@ -244,8 +247,7 @@ def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, size)
     assert all(str(v) == name for i, (name, v) in rows.items() if i >= 100)
 
 
-def test_columns_and_python_functions_are_expressions_as_well(table, source, session, size):
-    t = table()
+def test_columns_and_python_functions_are_expressions_as_well(t, source, session, size):
     twice = F.udf(lambda x: x * 2, "int")
     (
         t.merge(source, F.col("target.id") == F.col("source.id"))
@@ -262,8 +264,7 @@ def test_columns_and_python_functions_are_expressions_as_well(table, source, ses
     }
 
 
-def test_nulls_match_only_where_they_are_told_to(table, session, size):
-    t = table()
+def test_nulls_match_only_where_they_are_told_to(t, session, size):
     t.append(
         pa.table(
             {"id": pa.array([None], pa.int64()), "name": ["none"], "v": pa.array([1], pa.int32())}
@@ -280,8 +281,7 @@ def test_nulls_match_only_where_they_are_told_to(table, session, size):
     assert state(t)[None] == ("x", 2) and len(state(t)) == 21
 
 
-def test_files_beyond_the_keys_of_the_source_are_not_read(table, source, session):
-    t = table()
+def test_files_beyond_the_keys_of_the_source_are_not_read(t, source, session):
     for row in t.inspect.files().to_pylist():
         if row["readable_metrics"]["id"]["lower_bound"] == 0:
             first = row["file_path"].removeprefix("file://")
@@ -304,8 +304,7 @@ def test_new_rows_of_a_partitioned_table_lie_in_their_partitions(table, source, 
         assert p["partition"]["id_trunc"] % 5 == 0
 
 
-def test_a_frame_in_memory_may_be_the_source_too(table, session):
-    t = table()
+def test_a_frame_in_memory_may_be_the_source_too(t, session):
     source = pa.table(
         {
             "id": pa.array([19, 20], pa.int64()),
@@ -319,8 +318,7 @@ def test_a_frame_in_memory_may_be_the_source_too(table, session):
     assert state(t) == {**start(19), 19: ("a", 1), 20: ("b", 2)}
 
 
-def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
-    t = table()
+def test_the_batch_of_a_stream_may_be_merged(t, source, session, tmp_path):
     source.coalesce(1).write.parquet(str(tmp_path / "in"))
     stream = session.readStream.schema(source.schema).parquet(str(tmp_path / "in"))
 
@@ -334,11 +332,10 @@ def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
 
 
 def test_text_with_a_collation_is_compared_as_spark_does_or_refused_and_never_byte_by_byte_in_silence(
-    table, session
+    t, session
 ):
     # Spark refuses to compare text of two collations; a comparison by bytes would call 'N15' and
     # 'n15' two names.
-    t = table()
     source = session.sql("SELECT 15L AS id, collate('N15', 'UTF8_LCASE') AS name, 7 AS v")
     with pytest.raises(InvalidInput, match="(?i)collation"):
         t.merge(source, "target.name = source.name").when_matched_update(

@@ -63,6 +63,11 @@ def files_read(frame):
     return rows, sum(scans)
 
 
+@pytest.fixture
+def t(catalog):
+    return days(catalog)
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize(
@@ -90,8 +95,7 @@ def test_a_filter_put_on_later_prunes_files(catalog, session, partitioned, condi
     assert sorted(r["id"] for r in found) == sorted(t.scan(condition).to_arrow()["id"].to_pylist())
 
 
-def test_a_filter_on_the_file_reads_that_file(catalog, session):
-    t = days(catalog)
+def test_a_filter_on_the_file_reads_that_file(t, session):
     paths = sorted(t.inspect.files()["file_path"].to_pylist())
     name, number = F.col("_file"), F.col("id")
     frame = t.scan(selected_fields=("id", "_file", "_pos")).to_spark(session)
@@ -114,8 +118,7 @@ def test_a_filter_on_the_file_reads_that_file(catalog, session):
     assert (len(found), read) == (9, 1)
 
 
-def test_lists_of_any_length_and_sums_of_any_depth_give_their_rows(catalog, session):
-    t = days(catalog)
+def test_lists_of_any_length_and_sums_of_any_depth_give_their_rows(t, session):
     many = ", ".join(str(n) for n in range(35, 120, 2))
     rows, files = files_read(t.to_spark(session).where(f"id in ({many})"))
     assert sorted(r.id for r in rows) == list(range(35, 120, 2)) and files == 9
@@ -124,8 +127,7 @@ def test_lists_of_any_length_and_sums_of_any_depth_give_their_rows(catalog, sess
     assert [r.id for r in rows] == [7]
 
 
-def test_the_zone_of_the_session_counts(catalog, session):
-    t = days(catalog)
+def test_the_zone_of_the_session_counts(t, session):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     found, read = files_read(
         t.to_spark(session).filter("cast(at as date) = '2026-01-04'").select("id")
@@ -235,8 +237,7 @@ def test_a_filter_without_columns_counts_beside_deletes_as_well(catalog, session
     assert frame.where("id < 20").count() == (16 if holds else 0)
 
 
-def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
-    t = days(catalog)
+def test_joins_views_and_caches_meet_the_same_files_again(t, session):
     t.to_spark(session).createOrReplaceTempView("days")
     assert (
         session.sql(
@@ -286,8 +287,7 @@ def test_frames_are_read_from_many_threads_and_inside_callbacks(catalog, session
     assert set(seen) == {25}
 
 
-def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypatch):
-    t = days(catalog)
+def test_what_cannot_be_asked_any_more_prunes_nothing(t, session, monkeypatch):
     frame = t.to_spark(session)
 
     def gone(*_):
@@ -298,8 +298,7 @@ def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypa
     assert (rows, read) == ([(7,)], FILES)
 
 
-def test_what_planning_knew_is_not_asked_again(catalog, session, monkeypatch):
-    t = days(catalog)
+def test_what_planning_knew_is_not_asked_again(t, session, monkeypatch):
     asked = []
     real = runtime_pruning.may_hold
     monkeypatch.setattr(runtime_pruning, "may_hold", lambda *a: asked.append(real(*a)) or asked[-1])
@@ -465,11 +464,10 @@ def test_texts_of_a_join_arrive_as_they_are(catalog, session):
 
 
 @pytest.mark.versions
-def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catalog, session):
+def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(t, session):
     """A count, least and greatest value of all rows opens no file; where a delete applies, where the
     bounds are cut, or a file lacks the column, the rows are read.
     """
-    t = days(catalog)
     t.append(pa.table({"id": pa.array([None, None], pa.int64())}))
 
     def told(*aggregates, **options):

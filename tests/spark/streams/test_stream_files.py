@@ -33,6 +33,11 @@ def ids(spark, place):
     return sorted(r.id for r in spark.read.parquet(str(place)).select("id").collect())
 
 
+@pytest.fixture
+def source(session, tmp_path):
+    return FolderSource(session, tmp_path / "in")
+
+
 @pytest.mark.versions
 def test_batches_are_written_once_over_restarts_and_their_partitions_committed_by_the_watermark(
     session, tmp_path
@@ -71,9 +76,8 @@ def test_batches_are_written_once_over_restarts_and_their_partitions_committed_b
 
 
 def test_a_batch_whose_record_is_lost_is_replayed_without_a_second_row(
-    session, tmp_path, monkeypatch
+    session, tmp_path, monkeypatch, source
 ):
-    source = FolderSource(session, tmp_path / "in")
     for number in range(3):
         source.put((number, "2026-01-01 10:00:00", "a"))
     run(source.frame(), tmp_path / "out", tmp_path / "cp")
@@ -146,8 +150,7 @@ def test_nulls_blanks_and_signs_in_partition_values_are_read_back_by_spark(sessi
     assert all(list(__import__("pathlib").Path(path).glob("*.parquet")) for _, path in told)
 
 
-def test_the_end_of_input_commits_what_is_left_when_asked(session, tmp_path):
-    source = FolderSource(session, tmp_path / "in")
+def test_the_end_of_input_commits_what_is_left_when_asked(source, tmp_path):
     source.put((1, "2026-01-01 10:00:00", "2026-01-01"))
     options = {
         KIND: "success-file",
@@ -167,8 +170,7 @@ def test_the_end_of_input_commits_what_is_left_when_asked(session, tmp_path):
     assert (tmp_path / "out/dt=2026-01-01/_SUCCESS").exists()
 
 
-def test_an_idle_query_commits_its_last_partitions_without_new_data(session, tmp_path):
-    source = FolderSource(session, tmp_path / "in")
+def test_an_idle_query_commits_its_last_partitions_without_new_data(session, tmp_path, source):
     source.put((1, "2026-01-01 10:00:00", "a"))
     options = {
         KIND: "success-file",
@@ -190,8 +192,7 @@ def test_an_idle_query_commits_its_last_partitions_without_new_data(session, tmp
         session.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
 
 
-def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
-    source = FolderSource(session, tmp_path / "in")
+def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path, source):
     frame, out = source.frame(), tmp_path / "out"
     by_time = {KIND: "success-file", "sink.partition-commit.trigger": "partition-time"}
     for said, arguments in {
@@ -227,8 +228,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["_dt", ".dt"])
-def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(session, tmp_path, name):
-    source = FolderSource(session, tmp_path / "in")
+def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(source, tmp_path, name):
     source.put((1, "2026-01-01 10:00:00", "a"))
     writer = frazil.write_stream_files(
         source.frame().withColumnRenamed("dt", name), str(tmp_path / "out"), partition_by=[name]
@@ -239,8 +239,7 @@ def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(session, tmp_p
     assert len(list((tmp_path / "out" / f"{name}=a").glob("*.parquet"))) == 1
 
 
-def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path):
-    source = FolderSource(session, tmp_path / "in")
+def test_what_would_double_rows_or_be_left_unheard_is_refused(source, tmp_path):
     writer = frazil.write_stream_files(source.frame(), str(tmp_path / "out"), partition_by=["dt"])
     for mode in ("complete", "update"):
         with pytest.raises(InvalidInput, match=f"output mode append, not {mode}"):
@@ -261,8 +260,7 @@ def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path)
         ending.option("checkpointLocation", str(tmp_path / "cp")).start()
 
 
-def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session, tmp_path):
-    source = FolderSource(session, tmp_path / "in")
+def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session, tmp_path, source):
     source.put((1, "2026-01-01 10:00:00", "a"))
     source.put((2, "2026-01-01 10:00:00", "a"))
     run(source.frame(), tmp_path / "out", tmp_path / "cp")
@@ -280,9 +278,8 @@ def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session,
 
 
 def test_a_query_that_is_stopped_announces_nothing_as_the_end_of_its_input(
-    session, tmp_path, monkeypatch
+    source, tmp_path, monkeypatch
 ):
-    source = FolderSource(session, tmp_path / "in")
     for n in range(12):
         source.put((n, "2026-01-01 10:00:00", f"2026-01-{n + 1:02d}"))
     options = {

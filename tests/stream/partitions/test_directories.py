@@ -110,8 +110,12 @@ def files(path):
     )
 
 
-def test_a_batch_is_published_under_names_that_carry_query_and_batch(tmp_path):
-    s = FileStream(tmp_path)
+@pytest.fixture
+def s(tmp_path):
+    return FileStream(tmp_path)
+
+
+def test_a_batch_is_published_under_names_that_carry_query_and_batch(tmp_path, s):
     s.batch(7, rows([1, 2], ["a", "b"]))
     assert files(tmp_path) == [
         "dt=a/part-00000-q-1-7.c000.snappy.parquet",
@@ -122,8 +126,7 @@ def test_a_batch_is_published_under_names_that_carry_query_and_batch(tmp_path):
     )
 
 
-def test_a_replay_writes_nothing_and_another_query_or_batch_does(tmp_path):
-    s = FileStream(tmp_path)
+def test_a_replay_writes_nothing_and_another_query_or_batch_does(s):
     s.batch(0, rows([1], "a"))
     s.again().batch(0, rows([1], "a"))
     assert s.ids == [1]
@@ -137,8 +140,7 @@ def test_a_replay_writes_nothing_and_another_query_or_batch_does(tmp_path):
     assert s.ids == [1, 2, 3]
 
 
-def test_an_empty_batch_leaves_nothing(tmp_path):
-    s = FileStream(tmp_path)
+def test_an_empty_batch_leaves_nothing(tmp_path, s):
     s.batch(0, rows([], []))
     assert files(tmp_path) == [] and os.listdir(tmp_path / "_frazil" / "staging") == []
 
@@ -222,8 +224,7 @@ def test_a_kill_at_any_step_of_a_publication_ends_with_every_row_once(
     )
 
 
-def test_what_a_killed_attempt_was_writing_is_removed_with_the_next_batch(tmp_path):
-    s = FileStream(tmp_path)
+def test_what_a_killed_attempt_was_writing_is_removed_with_the_next_batch(s):
     torn = Path(publish.staging_of(s.folder, "q-1", 0)) / "dt=a"
     torn.mkdir(parents=True)
     (torn / "part-0.parquet").write_bytes(b"half a fi")
@@ -233,8 +234,7 @@ def test_what_a_killed_attempt_was_writing_is_removed_with_the_next_batch(tmp_pa
     assert not torn.exists() and other.exists() and s.ids == [1]
 
 
-def test_a_lost_file_of_a_publication_is_told_and_never_passed_over(tmp_path, monkeypatch):
-    s = FileStream(tmp_path)
+def test_a_lost_file_of_a_publication_is_told_and_never_passed_over(tmp_path, monkeypatch, s):
     fired = die_at("rename-1", monkeypatch)
     with pytest.raises(Killed):
         s.batch(0, rows([1], "a"))
@@ -565,8 +565,7 @@ def test_merge_tells_the_column_whose_values_the_common_type_cannot_hold(tmp_pat
     assert len(files(tmp_path)) == 3 and s.pending == {"a"}
 
 
-def test_a_damaged_state_is_told_with_its_file(tmp_path):
-    s = FileStream(tmp_path)
+def test_a_damaged_state_is_told_with_its_file(tmp_path, s):
     s.batch(0, rows([1], "a"))
     (tmp_path / "_frazil" / "state.json").write_text('{"batches": 1}')
     with pytest.raises(CorruptData, match="state.json"):

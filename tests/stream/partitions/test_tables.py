@@ -39,6 +39,11 @@ BY_TIME = {KIND: "property", TRIGGER: "partition-time"}
 JAN1, JAN2, JAN3 = (ms(f"2026-01-0{n}") for n in (1, 2, 3))
 
 
+@pytest.fixture
+def s(tmp_path):
+    return stream(tmp_path, BY_TIME)
+
+
 @pytest.mark.parametrize(
     ("trigger", "delay", "now", "watermark", "due"),
     [
@@ -81,8 +86,7 @@ def test_by_partition_time_a_partition_is_committed_once_the_watermark_is_past_i
     )
 
 
-def test_the_state_is_in_the_commit_of_the_rows_and_costs_no_commit_of_its_own(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_the_state_is_in_the_commit_of_the_rows_and_costs_no_commit_of_its_own(s):
     backend = FlakyBackend(s.table._backend)
     s = s.restarted(backend=backend)
     s.batch(0, rows([1], "2026-01-01"), JAN1)
@@ -110,8 +114,7 @@ def test_without_a_delay_process_time_commits_every_partition_of_a_batch(tmp_pat
     assert s.times == {"dt=a": 1, "dt=b": 1, "dt=null": 1} and s.pending == set()
 
 
-def test_the_first_batch_of_a_query_has_no_watermark_yet_and_its_partitions_wait(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_the_first_batch_of_a_query_has_no_watermark_yet_and_its_partitions_wait(s):
     s.batch(0, rows([1], "2026-01-01"), None)
     assert s.pending == {"dt=2026-01-01"} and s.hook.options.needs_watermark
     s.batch(1, None, JAN1 + 1)
@@ -130,8 +133,7 @@ def test_idle_partitions_are_committed_when_no_data_came_for_the_delay_without_n
     assert s.times == {"dt=a": 1, "dt=b": 1}
 
 
-def test_end_of_input_commits_what_is_left_only_when_asked(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_end_of_input_commits_what_is_left_only_when_asked(s):
     s.batch(0, rows([1], "2026-01-01"), JAN1, last=True)
     assert s.times == {}
     s.restarted(options={**BY_TIME, "sink.partition-commit.end-input": "true"}).batch(
@@ -198,8 +200,7 @@ def test_a_delete_in_a_done_partition_is_late_and_one_in_an_unknown_partition_is
     )
 
 
-def test_a_replayed_batch_neither_loses_nor_doubles_pending_partitions(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_a_replayed_batch_neither_loses_nor_doubles_pending_partitions(s):
     for _ in range(3):
         s = s.restarted()
         s.batch(0, rows([1], "2026-01-01"), JAN1)
@@ -233,8 +234,7 @@ def test_an_unclear_commit_of_a_batch_keeps_rows_and_pending_partitions_together
     assert s.table.count() == 1 and s.pending == {"dt=2026-01-01"}
 
 
-def test_a_batch_that_loses_the_race_adds_to_the_state_that_won(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_a_batch_that_loses_the_race_adds_to_the_state_that_won(s):
     other = s.restarted(query_id="other")
 
     def first(swap):
@@ -334,8 +334,7 @@ def test_every_branch_has_a_state_of_its_own_which_goes_and_moves_with_it(tmp_pa
     )
 
 
-def test_the_state_survives_rollback_and_expiry(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_the_state_survives_rollback_and_expiry(s):
     s.batch(0, rows([1], "2026-01-01"), JAN1)
     first = s.table.current_snapshot().snapshot_id
     s.batch(1, rows([2], "2026-01-02"), JAN1 + 1)
@@ -414,8 +413,7 @@ def test_several_partition_fields_and_a_pattern_over_them(tmp_path):
     assert s.times == {"dt=2026-01-01/hr=4": 1} and s.pending == {"dt=2026-01-01/hr=5"}
 
 
-def test_a_partition_without_a_time_stops_the_batch_before_its_rows_are_committed(tmp_path):
-    s = stream(tmp_path, BY_TIME)
+def test_a_partition_without_a_time_stops_the_batch_before_its_rows_are_committed(s):
     with pytest.raises(UnparsablePartition, match="dt=__DEFAULT_PARTITION__"):
         s.batch(0, rows([1, 2], ["2026-01-01", None]), JAN1)
     assert s.table.count() == 0 and s.pending == set()
@@ -447,10 +445,7 @@ def test_a_pending_partition_of_an_older_spec_without_the_patterns_fields_stays_
     assert told == ([("dt=2026-01-01", UnparsablePartition)] if how == "fail" else [])
 
 
-def test_an_extractor_that_raises_after_the_commit_leaves_its_partition_pending(
-    tmp_path, monkeypatch
-):
-    s = stream(tmp_path, BY_TIME)
+def test_an_extractor_that_raises_after_the_commit_leaves_its_partition_pending(s, monkeypatch):
     s.batch(0, rows([1], "2026-01-01"), JAN1)
     monkeypatch.setattr(
         "frazil.stream.partitions.extractor.TimeExtractor.time_ms", lambda *_: {}["gone"]

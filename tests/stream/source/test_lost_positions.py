@@ -38,6 +38,11 @@ def expired(story: Story) -> dict[str, Any]:
     return at
 
 
+@pytest.fixture
+def story() -> Story:
+    return Story("aaa")
+
+
 def test_a_position_that_expired_is_good_while_a_kept_snapshot_names_it_as_parent() -> None:
     story = Story("aa")
     at = at_the_end(story)
@@ -80,8 +85,9 @@ def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(
     assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
 
 
-def test_a_snapshot_that_was_rolled_back_is_told_though_its_parent_has_expired() -> None:
-    story = Story("aaa")
+def test_a_snapshot_that_was_rolled_back_is_told_though_its_parent_has_expired(
+    story: Story,
+) -> None:
     at = at_the_end(story)
     with story.table.manage_snapshots() as update:
         update.create_tag(story.snapshot_of[2], "kept")
@@ -93,8 +99,9 @@ def test_a_snapshot_that_was_rolled_back_is_told_though_its_parent_has_expired()
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", "0"), ("latest", "")])
-def test_after_a_rollback_a_stream_goes_on_as_told(policy: str, expected: str) -> None:
-    story = Story("aaa")
+def test_after_a_rollback_a_stream_goes_on_as_told(
+    policy: str, expected: str, story: Story
+) -> None:
     at = at_the_end(story)
     story.roll_back(story.snapshot_of[0])
     with pytest.raises(
@@ -107,8 +114,7 @@ def test_after_a_rollback_a_stream_goes_on_as_told(policy: str, expected: str) -
     assert sorted(drained(story.source(), end)[0]) == story.ids(3)
 
 
-def test_a_batch_of_a_reset_is_planned_again_from_its_own_end() -> None:
-    story = Story("aaa")
+def test_a_batch_of_a_reset_is_planned_again_from_its_own_end(story: Story) -> None:
     at = at_the_end(story)
     story.roll_back(story.snapshot_of[1])
     end = as_stored(story.source(on_rollback="earliest").latest_offset(at))
@@ -125,8 +131,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one() -> None:
     assert sorted(drained(other.source(on_rollback="earliest"), at)[0]) == [0, 1]
 
 
-def test_a_logged_batch_whose_end_is_gone_fails_or_is_left_out_as_told() -> None:
-    story = Story("aaa")
+def test_a_logged_batch_whose_end_is_gone_fails_or_is_left_out_as_told(story: Story) -> None:
     source = story.source(**EARLIEST, max_planning_snapshot_count=2)
     start = source.initial_offset()
     end = as_stored(source.latest_offset(start))
@@ -296,9 +301,8 @@ def test_an_oldest_snapshot_that_is_no_append_is_scanned_and_not_refused() -> No
     ("policy", "expected"), [("earliest", [0, 1, 10, 11, 20, 21, 30, 31]), ("latest", [])]
 )
 def test_a_logged_batch_whose_beginning_within_a_scan_expired_reads_all_that_is_kept_up_to_its_end(
-    policy: str, expected: list[int]
+    policy: str, expected: list[int], story: Story
 ) -> None:
-    story = Story("aaa")
     source = story.source(**SCAN, **{FILES: 4})
     start = as_stored(source.latest_offset(source.initial_offset()))
     story.do("a")

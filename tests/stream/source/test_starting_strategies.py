@@ -35,6 +35,11 @@ def of_ops(story: Story, numbers: str) -> list[int]:
     return [i for k in numbers for i in story.ids(int(k))]
 
 
+@pytest.fixture
+def story() -> Story:
+    return Story("aaa")
+
+
 @pytest.mark.parametrize(
     ("ops", "strategy", "first"), [(ops, s, first) for ops, by in CASES for s, first in by.items()]
 )
@@ -63,8 +68,7 @@ def test_a_stream_over_an_empty_table_reads_all_that_comes_whatever_the_strategy
 
 
 @pytest.mark.parametrize("strategy", [LATEST, EXCLUSIVE, EARLIEST, SCAN])
-def test_after_a_rollback_a_new_stream_starts_on_what_is_left(strategy: str) -> None:
-    story = Story("aaa")
+def test_after_a_rollback_a_new_stream_starts_on_what_is_left(strategy: str, story: Story) -> None:
     story.roll_back(story.snapshot_of[1])
     first = {LATEST: "1", EXCLUSIVE: "", EARLIEST: "01", SCAN: "01"}[strategy]
     assert sorted(drained(story.source(starting_strategy=strategy))[0]) == of_ops(story, first)
@@ -103,8 +107,7 @@ def test_start_and_increments_are_of_the_branch(strategy: str) -> None:
     assert drained(source, at)[0] == story.rows_added(last)
 
 
-def test_a_snapshot_id_is_inclusive_and_must_be_an_ancestor_of_the_branch() -> None:
-    story = Story("aaa")
+def test_a_snapshot_id_is_inclusive_and_must_be_an_ancestor_of_the_branch(story: Story) -> None:
     found, _ = drained(
         story.source(starting_strategy=BY_ID, start_snapshot_id=story.snapshot_of[1])
     )
@@ -118,8 +121,7 @@ def test_a_snapshot_id_is_inclusive_and_must_be_an_ancestor_of_the_branch() -> N
         drained(Story().source(starting_strategy=BY_ID, start_snapshot_id=7))
 
 
-def test_a_tag_is_a_name_of_its_snapshot() -> None:
-    story = Story("aaa")
+def test_a_tag_is_a_name_of_its_snapshot(story: Story) -> None:
     with story.table.manage_snapshots() as update:
         update.create_tag(story.snapshot_of[1], "v1").create_branch(story.snapshot_of[1], "b")
     assert sorted(drained(story.source(starting_strategy=BY_ID, start_tag="v1"))[0]) == of_ops(
@@ -140,8 +142,7 @@ def timed(story: Story) -> list[int]:
     return times
 
 
-def test_a_time_starts_at_the_first_snapshot_from_then_on() -> None:
-    story = Story("aaa")
+def test_a_time_starts_at_the_first_snapshot_from_then_on(story: Story) -> None:
     times = timed(story)
     for moment, first in (
         (times[1], "12"),
@@ -158,10 +159,9 @@ def test_a_time_starts_at_the_first_snapshot_from_then_on() -> None:
         drained(Story().source(starting_strategy=BY_TIME, start_snapshot_timestamp=1))
 
 
-def test_a_time_before_what_is_known_of_the_history_is_an_error_in_flinks_words_and_the_oldest_snapshot_in_javas() -> (
-    None
-):
-    story = Story("aaa")
+def test_a_time_before_what_is_known_of_the_history_is_an_error_in_flinks_words_and_the_oldest_snapshot_in_javas(
+    story: Story,
+) -> None:
     times = timed(story)
     story.expire(story.snapshot_of[0])
     with pytest.raises(NoSuchSnapshotError, match="has expired"):
@@ -179,8 +179,7 @@ def test_javas_time_in_the_future_waits_for_it() -> None:
     assert found and min(found) // 10 >= 2
 
 
-def test_javas_options_start_at_the_oldest_snapshot_and_flinks_at_the_newest() -> None:
-    story = Story("aaa")
+def test_javas_options_start_at_the_oldest_snapshot_and_flinks_at_the_newest(story: Story) -> None:
     assert sorted(drained(story.source(streaming_max_rows_per_micro_batch=1000))[0]) == of_ops(
         story, "2"
     ), "monitor-interval is Flink's"
