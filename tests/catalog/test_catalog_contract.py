@@ -48,6 +48,11 @@ from tests.catalog.conftest import (
 PATHS = ("path", "s3", "hdfs", "gcs", "azurite")
 
 
+@pytest.fixture
+def table(backend: CatalogBackend) -> LoadedTable:
+    return made(backend)
+
+
 def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:
     table = made(backend, owner="me")
     found = backend.load(TABLE)
@@ -86,13 +91,14 @@ def test_a_swap_moves_the_table_and_logs_the_file_before(
     )
 
 
-def test_a_swap_on_a_stale_base_is_a_conflict_and_leaves_nothing(backend: CatalogBackend) -> None:
-    base = made(backend)
-    won = committed(swap(backend, base, *column(base, "a")))
-    before = {i.location for i in base.storage.list(base.metadata.location)}
-    assert isinstance(swap(backend, base, *column(base, "b")), Conflict)
+def test_a_swap_on_a_stale_base_is_a_conflict_and_leaves_nothing(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
+    won = committed(swap(backend, table, *column(table, "a")))
+    before = {i.location for i in table.storage.list(table.metadata.location)}
+    assert isinstance(swap(backend, table, *column(table, "b")), Conflict)
     assert backend.load(TABLE).metadata == won.metadata
-    assert {i.location for i in base.storage.list(base.metadata.location)} == before
+    assert {i.location for i in table.storage.list(table.metadata.location)} == before
 
 
 def test_two_handles_that_start_from_one_base_have_one_winner(backend: CatalogBackend) -> None:
@@ -134,11 +140,10 @@ def test_a_swap_of_several_tables_moves_all_or_none(backend: CatalogBackend, kin
 
 
 def test_what_a_stale_base_may_still_change_is_up_to_who_keeps_the_metadata(
-    backend: CatalogBackend,
+    backend: CatalogBackend, table: LoadedTable
 ) -> None:
-    base = made(backend)
-    won = committed(swap(backend, base, set_to(who="one")))
-    again = swap(backend, base, set_to(me="two"))
+    won = committed(swap(backend, table, set_to(who="one")))
+    again = swap(backend, table, set_to(me="two"))
     if backend.writes_metadata_files:
         assert isinstance(again, Conflict) and backend.load(TABLE).metadata == won.metadata
     else:  # the updates were applied to what was there by then
@@ -160,22 +165,22 @@ def test_a_second_create_is_a_conflict_and_keeps_the_first(backend: CatalogBacke
     assert {i.location for i in first.storage.list(first.metadata.location)} == files
 
 
-def test_a_commit_on_a_dropped_table_never_brings_it_back(backend: CatalogBackend) -> None:
-    base = made(backend)
+def test_a_commit_on_a_dropped_table_never_brings_it_back(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
     backend.drop_table(TABLE)
-    assert isinstance(swap(backend, base, set_to(a="1")), Conflict)
+    assert isinstance(swap(backend, table, set_to(a="1")), Conflict)
     assert not backend.table_exists(TABLE)
     with pytest.raises(NoSuchTableError):
         backend.load(TABLE)
 
 
 def test_a_commit_on_a_table_that_was_made_anew_leaves_the_new_one_alone(
-    backend: CatalogBackend,
+    backend: CatalogBackend, table: LoadedTable
 ) -> None:
-    base = made(backend)
     backend.drop_table(TABLE)
     anew = made(backend, new="yes")
-    assert isinstance(swap(backend, base, set_to(old="yes")), Conflict)
+    assert isinstance(swap(backend, table, set_to(old="yes")), Conflict)
     assert backend.load(TABLE).metadata == anew.metadata
 
 
@@ -236,8 +241,9 @@ def test_a_log_that_names_files_elsewhere_deletes_none_of_them(
     )
 
 
-def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend, kind: str) -> None:
-    table = made(backend)
+def test_gzipped_metadata_is_written_and_read(
+    backend: CatalogBackend, kind: str, table: LoadedTable
+) -> None:
     for i in range(3):
         table = committed(
             swap(
@@ -263,8 +269,9 @@ def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend, kind: str
     )
 
 
-def test_properties_of_metadata_files_that_cannot_be_are_refused(backend: CatalogBackend) -> None:
-    table = made(backend)
+def test_properties_of_metadata_files_that_cannot_be_are_refused(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
     for key, value in (
         ("write.metadata.compression-codec", "zstd"),
         ("write.metadata.previous-versions-max", "many"),
@@ -423,9 +430,8 @@ def own_properties(backend: CatalogBackend, kind: str) -> dict[str, str]:
 
 
 def test_a_renamed_table_keeps_its_files_and_frees_its_name(
-    backend: CatalogBackend, kind: str
+    backend: CatalogBackend, kind: str, table: LoadedTable
 ) -> None:
-    table = made(backend)
     if kind in PATHS:
         with pytest.raises(Unsupported, match="renamed"):
             backend.rename_table(TABLE, ("db", "u"))
@@ -455,8 +461,9 @@ def test_a_commit_on_a_renamed_table_is_a_conflict(backend: CatalogBackend, kind
     assert backend.load(("db", "u")).metadata == base.metadata
 
 
-def test_tables_are_registered_from_their_metadata_file(backend: CatalogBackend, kind: str) -> None:
-    table = made(backend)
+def test_tables_are_registered_from_their_metadata_file(
+    backend: CatalogBackend, kind: str, table: LoadedTable
+) -> None:
     if kind in PATHS:
         with pytest.raises(Unsupported, match="registered"):
             backend.register_table(("db", "r"), table.metadata_location)
@@ -626,19 +633,20 @@ def test_a_table_comes_into_being_with_its_first_snapshot_through_the_commit_loo
     ) == leaves_metadata_files(backend)
 
 
-def test_two_appends_that_start_from_one_base_are_both_kept(backend: CatalogBackend) -> None:
-    base = made(backend)
-    place, files = f"{base.metadata.location}/data", 2
+def test_two_appends_that_start_from_one_base_are_both_kept(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
+    place, files = f"{table.metadata.location}/data", 2
     if isinstance(backend, Nessie):
         # it does not check that a table has no snapshot yet, so another one comes first
         # (KNOWN_GAPS.md)
-        base, files = (
-            commit.commit(backend, base, [Append([data_file(3, location=place)])]).table,
+        table, files = (
+            commit.commit(backend, table, [Append([data_file(3, location=place)])]).table,
             3,
         )
-    commit.commit(backend, base, [Append([data_file(1, location=place)])])
+    commit.commit(backend, table, [Append([data_file(1, location=place)])])
     late = commit.commit(
-        backend, base, [Append([data_file(2, location=place)])], sleep=lambda _: None
+        backend, table, [Append([data_file(2, location=place)])], sleep=lambda _: None
     )
     assert (
         late.attempts == 2

@@ -66,6 +66,11 @@ def with_(**changes: Any) -> bytes:
     ).encode()
 
 
+@pytest.fixture
+def metadata() -> Any:
+    return decode_metadata(json.dumps(SAMPLE).encode())
+
+
 def test_unknown_keys_are_kept_at_every_level() -> None:
     data = encode_metadata(decode_metadata(json.dumps(SAMPLE).encode()))
     assert json.loads(data) == SAMPLE
@@ -100,8 +105,7 @@ def test_unknown_keys_of_the_logs_are_kept() -> None:
             decode_metadata(with_(**{name: [item]}))
 
 
-def test_a_snapshot_made_new_is_written_with_its_extra_keys() -> None:
-    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+def test_a_snapshot_made_new_is_written_with_its_extra_keys(metadata: Any) -> None:
     anew = replace(metadata, snapshots=Snapshots.of(metadata.snapshots))  # written from objects
     assert json.loads(encode_metadata(anew)) == SAMPLE
 
@@ -170,8 +174,9 @@ def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_
         assert decode_metadata(again) == metadata
 
 
-def test_the_logs_of_a_few_tables_are_known_and_two_tables_at_one_location_do_not_mix() -> None:
-    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+def test_the_logs_of_a_few_tables_are_known_and_two_tables_at_one_location_do_not_mix(
+    metadata: Any,
+) -> None:
     for number in range(20):
         encode_metadata(replace(metadata, location=f"s3://b/{number}"))
     assert (
@@ -194,8 +199,7 @@ def test_snapshots_are_decoded_when_asked_for_only() -> None:
         metadata.current_snapshot()
 
 
-def test_metadata_survives_pickling() -> None:
-    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+def test_metadata_survives_pickling(metadata: Any) -> None:
     assert pickle.loads(pickle.dumps(metadata)) == metadata
 
 
@@ -435,8 +439,7 @@ def test_schemas_survive_their_json(schema: Schema) -> None:
     assert schema_to_json(again) == obj
 
 
-def test_a_value_without_json_form_is_refused() -> None:
-    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+def test_a_value_without_json_form_is_refused(metadata: Any) -> None:
     with pytest.raises(ValidationError, match="JSON"):
         encode_metadata(replace(metadata, properties={"a": object()}))  # type: ignore[dict-item]
 

@@ -51,6 +51,12 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 ID, P = Reference("id"), Reference("p")
 
 
+@pytest.fixture
+def bare(memory: CatalogBackend) -> CatalogBackend:
+    make_table(memory)
+    return memory
+
+
 @VERSIONS
 def test_appends_add_up_and_number_their_entries(memory: CatalogBackend, version: int) -> None:
     make_table(memory, version)
@@ -78,10 +84,9 @@ def test_appends_add_up_and_number_their_entries(memory: CatalogBackend, version
 
 
 def test_an_append_without_files_is_a_snapshot_that_can_carry_properties(
-    memory: CatalogBackend,
+    bare: CatalogBackend,
 ) -> None:
-    make_table(memory)
-    done = do(memory, Append([], snapshot_properties={"mark": "7"}))
+    done = do(bare, Append([], snapshot_properties={"mark": "7"}))
     assert (
         done.snapshot is not None
         and done.snapshot.summary["mark"] == "7"
@@ -89,9 +94,8 @@ def test_an_append_without_files_is_a_snapshot_that_can_carry_properties(
     )
 
 
-def test_the_same_file_twice_in_one_append_is_one_entry(memory: CatalogBackend) -> None:
-    make_table(memory)
-    done = do(memory, append(1, 1))
+def test_the_same_file_twice_in_one_append_is_one_entry(bare: CatalogBackend) -> None:
+    done = do(bare, append(1, 1))
     assert (
         live(done.table) == ["1"]
         and done.snapshot is not None
@@ -99,10 +103,9 @@ def test_the_same_file_twice_in_one_append_is_one_entry(memory: CatalogBackend) 
     )
 
 
-def test_the_environment_and_properties_are_in_the_summary(memory: CatalogBackend) -> None:
-    make_table(memory)
+def test_the_environment_and_properties_are_in_the_summary(bare: CatalogBackend) -> None:
     done = do(
-        memory,
+        bare,
         Append([data_file(1)], snapshot_properties={"who": "me", "operation": "x"}),
         environment={"engine-name": "spark", "spark.app.id": "a"},
     )
@@ -188,39 +191,32 @@ def short_of(e: dict[str, object]) -> str:
     return str(e["file_path"])[-9:-8]
 
 
-def test_a_delete_by_filter_takes_whole_files_and_refuses_halves(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, Append([data_file(1, 0, 9), data_file(2, 10, 19), data_file(3, 20, 29)]))
+def test_a_delete_by_filter_takes_whole_files_and_refuses_halves(bare: CatalogBackend) -> None:
+    do(bare, Append([data_file(1, 0, 9), data_file(2, 10, 19), data_file(3, 20, 29)]))
     with pytest.raises(
         ValidationException,
         match="Cannot delete file where some, but not all, rows match filter .*f00002",
     ):
-        do(memory, DeleteFiles(row_filter=LessThan(ID, 15)))
-    done = do(memory, DeleteFiles(row_filter=LessThan(ID, 10)))
+        do(bare, DeleteFiles(row_filter=LessThan(ID, 15)))
+    done = do(bare, DeleteFiles(row_filter=LessThan(ID, 10)))
     assert live(done.table) == ["2", "3"] and nothing_left_over(done.table)
 
 
-def test_a_delete_that_matches_nothing_commits_nothing(memory: CatalogBackend) -> None:
-    table = do(memory_table(memory), append(1)).table
-    done = do(memory, DeleteFiles(row_filter=LessThan(ID, -5), paths=["/nope"]))
+def test_a_delete_that_matches_nothing_commits_nothing(bare: CatalogBackend) -> None:
+    table = do(bare, append(1)).table
+    done = do(bare, DeleteFiles(row_filter=LessThan(ID, -5), paths=["/nope"]))
     assert (
         done.snapshot is None
         and done.attempts == 0
         and done.table.metadata_location == table.metadata_location
     )
     with pytest.raises(ValidationException, match="Missing required files to delete: /nope"):
-        do(memory, DeleteFiles(paths=["/nope"], must_exist=True))
+        do(bare, DeleteFiles(paths=["/nope"], must_exist=True))
 
 
-def memory_table(backend: CatalogBackend) -> CatalogBackend:
-    make_table(backend)
-    return backend
-
-
-def test_a_file_listed_twice_is_deleted_twice_and_counted_once(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, append(1), append(1))
-    done = do(memory, DeleteFiles(paths=[data_file(1).file_path]))
+def test_a_file_listed_twice_is_deleted_twice_and_counted_once(bare: CatalogBackend) -> None:
+    do(bare, append(1), append(1))
+    done = do(bare, DeleteFiles(paths=[data_file(1).file_path]))
     assert live(done.table) == [] and done.snapshot is not None
 
 
@@ -252,12 +248,11 @@ def test_an_overwrite_by_filter_replaces_the_files_it_covers(memory: CatalogBack
     [([9], [], "append"), ([], [1], "delete"), ([9], [1], "overwrite")],
 )
 def test_an_overwrite_names_itself_by_what_it_does(
-    memory: CatalogBackend, added: list[int], removed: list[int], operation: str
+    bare: CatalogBackend, added: list[int], removed: list[int], operation: str
 ) -> None:
-    make_table(memory)
-    do(memory, append(1, 2))
+    do(bare, append(1, 2))
     done = do(
-        memory,
+        bare,
         OverwriteFiles(
             added=[data_file(n) for n in added], removed=[data_file(n) for n in removed]
         ),
@@ -265,12 +260,11 @@ def test_an_overwrite_names_itself_by_what_it_does(
     assert done.snapshot is not None and done.snapshot.operation == operation
 
 
-def test_an_overwrite_of_a_file_that_is_gone_is_refused(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, append(1))
+def test_an_overwrite_of_a_file_that_is_gone_is_refused(bare: CatalogBackend) -> None:
+    do(bare, append(1))
     with pytest.raises(ValidationException, match="Missing required files to delete"):
-        do(memory, OverwriteFiles(added=[data_file(3)], removed=[data_file(2)]))
-    assert nothing_left_over(memory.load(name_in(memory)))
+        do(bare, OverwriteFiles(added=[data_file(3)], removed=[data_file(2)]))
+    assert nothing_left_over(bare.load(name_in(bare)))
 
 
 def test_a_dynamic_overwrite_empties_the_partitions_of_its_files(memory: CatalogBackend) -> None:
@@ -301,10 +295,9 @@ def test_a_dynamic_overwrite_empties_the_partitions_of_its_files(memory: Catalog
     ]
 
 
-def test_a_dynamic_overwrite_of_an_unpartitioned_table_replaces_all(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, append(1, 2))
-    assert live(do(memory, ReplacePartitions([data_file(3)])).table) == ["3"]
+def test_a_dynamic_overwrite_of_an_unpartitioned_table_replaces_all(bare: CatalogBackend) -> None:
+    do(bare, append(1, 2))
+    assert live(do(bare, ReplacePartitions([data_file(3)])).table) == ["3"]
 
 
 @VERSIONS
@@ -343,21 +336,19 @@ def test_a_rewrite_replaces_files_and_may_keep_their_sequence_number(
     ],
 )
 def test_a_rewrite_that_is_none_is_refused(
-    memory: CatalogBackend, action: RewriteFiles, words: str
+    bare: CatalogBackend, action: RewriteFiles, words: str
 ) -> None:
-    make_table(memory)
-    do(memory, append(1, 2))
+    do(bare, append(1, 2))
     with pytest.raises(ValidationException, match=words):
-        do(memory, action)
-    assert nothing_left_over(memory.load(name_in(memory)))
+        do(bare, action)
+    assert nothing_left_over(bare.load(name_in(bare)))
 
 
 def test_branches_have_heads_of_their_own_and_a_new_one_starts_at_main(
-    memory: CatalogBackend,
+    bare: CatalogBackend,
 ) -> None:
-    make_table(memory)
-    do(memory, append(1))
-    done = do(memory, Append([data_file(2)], branch="b"))
+    do(bare, append(1))
+    done = do(bare, Append([data_file(2)], branch="b"))
     md = done.table.metadata
     assert live(done.table) == ["1"] and live(done.table, md.ref_snapshot("b")) == ["1", "2"]
     assert md.ref_snapshot("b").summary["total-data-files"] == "2"  # type: ignore[union-attr]
@@ -366,31 +357,29 @@ def test_branches_have_heads_of_their_own_and_a_new_one_starts_at_main(
             u.SetSnapshotRef("b", SnapshotRef(m.refs["b"].snapshot_id, min_snapshots_to_keep=3))
         ]
     )
-    do(memory, kept)
-    after = do(memory, Append([data_file(3)], branch="b")).table.metadata
+    do(bare, kept)
+    after = do(bare, Append([data_file(3)], branch="b")).table.metadata
     assert (
         after.refs["b"].min_snapshots_to_keep == 3
         and after.current_snapshot_id == md.current_snapshot_id
     )
 
 
-def test_a_tag_is_no_target(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, append(1))
+def test_a_tag_is_no_target(bare: CatalogBackend) -> None:
+    do(bare, append(1))
     do(
-        memory,
+        bare,
         MetadataChange(
             lambda md: [u.SetSnapshotRef("v1", SnapshotRef(md.current_snapshot_id or 0, "tag"))]
         ),
     )
     with pytest.raises(ValidationError, match="v1 is a tag, not a branch"):
-        do(memory, Append([data_file(2)], branch="v1"))
+        do(bare, Append([data_file(2)], branch="v1"))
 
 
-def test_a_file_of_an_unknown_spec_is_refused(memory: CatalogBackend) -> None:
-    make_table(memory)
+def test_a_file_of_an_unknown_spec_is_refused(bare: CatalogBackend) -> None:
     with pytest.raises(ValidationError, match="Cannot find partition spec 7"):
-        do(memory, append(1, spec_id=7))
+        do(bare, append(1, spec_id=7))
 
 
 def test_old_specs_are_filtered_and_merged_apart_also_when_their_column_is_gone(
@@ -420,11 +409,10 @@ def test_old_specs_are_filtered_and_merged_apart_also_when_their_column_is_gone(
     ] == ["a"]
 
 
-def test_statistics_are_set_for_snapshots_that_are_there(memory: CatalogBackend) -> None:
-    make_table(memory)
-    snapshot_id = do(memory, append(1)).table.metadata.current_snapshot_id
+def test_statistics_are_set_for_snapshots_that_are_there(bare: CatalogBackend) -> None:
+    snapshot_id = do(bare, append(1)).table.metadata.current_snapshot_id
     done = do(
-        memory,
+        bare,
         AddStatistics(
             [{"snapshot-id": snapshot_id, "statistics-path": "/p"}],
             [{"snapshot-id": snapshot_id, "statistics-path": "/q"}],
@@ -435,7 +423,7 @@ def test_statistics_are_set_for_snapshots_that_are_there(memory: CatalogBackend)
         and done.table.metadata.partition_statistics[0]["statistics-path"] == "/q"
     )
     with pytest.raises(NoSuchSnapshotError):
-        do(memory, AddStatistics([{"snapshot-id": 5, "statistics-path": "/p"}]))
+        do(bare, AddStatistics([{"snapshot-id": 5, "statistics-path": "/p"}]))
 
 
 def test_a_change_that_changes_nothing_commits_nothing(memory: CatalogBackend) -> None:
@@ -448,10 +436,9 @@ def test_a_change_that_changes_nothing_commits_nothing(memory: CatalogBackend) -
     assert done.attempts == 0 and done.table.metadata_location == table.metadata_location
 
 
-def test_several_actions_are_one_version_of_the_metadata(memory: CatalogBackend) -> None:
-    make_table(memory)
+def test_several_actions_are_one_version_of_the_metadata(bare: CatalogBackend) -> None:
     done = do(
-        memory,
+        bare,
         append(1),
         MetadataChange(lambda md: [u.SetProperties({"x": "y"})]),
         append(2),
@@ -471,12 +458,11 @@ def test_several_actions_are_one_version_of_the_metadata(memory: CatalogBackend)
     ] and done.snapshot == md.current_snapshot()
 
 
-def test_a_transaction_with_one_bad_action_applies_none(memory: CatalogBackend) -> None:
-    make_table(memory)
-    before = do(memory, append(1)).table
+def test_a_transaction_with_one_bad_action_applies_none(bare: CatalogBackend) -> None:
+    before = do(bare, append(1)).table
     with pytest.raises(ValidationException):
-        do(memory, append(2), DeleteFiles(paths=["/nope"], must_exist=True))
-    after = memory.load(name_in(memory))
+        do(bare, append(2), DeleteFiles(paths=["/nope"], must_exist=True))
+    after = bare.load(name_in(bare))
     assert after.metadata_location == before.metadata_location and nothing_left_over(after)
 
 
@@ -566,9 +552,8 @@ def test_staged_snapshots_move_no_branch(memory: CatalogBackend) -> None:
         do(memory, Append([data_file(3)], wap_id="w2", branch="b"))
 
 
-def test_a_wap_id_means_nothing_to_a_table_without_wap(memory: CatalogBackend) -> None:
-    make_table(memory)
-    done = do(memory, Append([data_file(1)], wap_id="w1"))
+def test_a_wap_id_means_nothing_to_a_table_without_wap(bare: CatalogBackend) -> None:
+    done = do(bare, Append([data_file(1)], wap_id="w1"))
     assert (
         live(done.table) == ["1"]
         and done.snapshot is not None
@@ -610,11 +595,10 @@ def test_removing_a_data_file_removes_its_vector_in_the_same_commit(memory: Cata
     )
 
 
-def test_overwriting_everything_takes_the_delete_files_along(memory: CatalogBackend) -> None:
-    make_table(memory)
-    do(memory, append(1))
-    do(memory, RowDelta(added_deletes=[keys(0, 9)]))
-    done = do(memory, OverwriteFiles(added=[data_file(2)], row_filter=AlwaysTrue()))
+def test_overwriting_everything_takes_the_delete_files_along(bare: CatalogBackend) -> None:
+    do(bare, append(1))
+    do(bare, RowDelta(added_deletes=[keys(0, 9)]))
+    done = do(bare, OverwriteFiles(added=[data_file(2)], row_filter=AlwaysTrue()))
     assert (
         live(done.table) == ["2"]
         and done.snapshot is not None
@@ -636,11 +620,10 @@ def test_upgrading_to_v3_gives_row_ids_to_the_files_that_are_there(memory: Catal
     assert done.snapshot.first_row_id == 0 and done.snapshot.added_rows == 30
 
 
-def test_filters_on_ids_prune_whole_manifests_apart_from_the_rest(memory: CatalogBackend) -> None:
-    make_table(memory)
+def test_filters_on_ids_prune_whole_manifests_apart_from_the_rest(bare: CatalogBackend) -> None:
     for n in range(5):
-        do(memory, append(n, low=n * 10, high=n * 10 + 9))
-    done = do(memory, OverwriteFiles(row_filter=GreaterThanOrEqual(ID, 30)))
+        do(bare, append(n, low=n * 10, high=n * 10 + 9))
+    done = do(bare, OverwriteFiles(row_filter=GreaterThanOrEqual(ID, 30)))
     assert (
         live(done.table) == ["0", "1", "2"]
         and done.snapshot is not None

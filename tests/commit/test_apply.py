@@ -73,6 +73,11 @@ def appended(md: TableMetadata, n: int, branch: str = "main") -> TableMetadata:
     )
 
 
+@pytest.fixture
+def md() -> TableMetadata:
+    return appended(table(), 1)
+
+
 def test_a_new_table_gets_fresh_ids_level_by_level_and_javas_default_property() -> None:
     md = table(properties={"a": "b", "format-version": "2", "uuid": "x"})
     assert {md.schema().find_column_name(i): i for i in md.schema().by_id} == {
@@ -166,8 +171,7 @@ def test_types_and_defaults_of_v3_are_refused_before_v3() -> None:
     assert new_metadata(nano, location="/t", format_version=3).next_row_id == 0
 
 
-def test_updates_that_say_what_is_there_give_back_the_same_object() -> None:
-    md = appended(table(), 1)
+def test_updates_that_say_what_is_there_give_back_the_same_object(md: TableMetadata) -> None:
     same = [
         u.SetProperties(dict(md.properties)),
         u.RemoveProperties(("nope",)),
@@ -314,8 +318,9 @@ def test_upgrading_to_v3_starts_row_ids_at_zero() -> None:
     assert md.format_version == 3 and md.next_row_id == 0 and md.last_sequence_number == 0
 
 
-def test_replacing_a_table_keeps_history_uuid_and_ids_of_columns_of_the_same_name() -> None:
-    md = appended(table(), 1)
+def test_replacing_a_table_keeps_history_uuid_and_ids_of_columns_of_the_same_name(
+    md: TableMetadata,
+) -> None:
     other = Schema(
         NestedField(1, "ts", TimestampType(), False),
         NestedField(2, "id", LongType(), True),
@@ -357,8 +362,7 @@ def test_replacing_a_v1_table_keeps_its_old_partition_fields_as_void() -> None:
     ]
 
 
-def test_requirements_name_what_the_updates_stand_on() -> None:
-    md = appended(table(), 1)
+def test_requirements_name_what_the_updates_stand_on(md: TableMetadata) -> None:
     found = requirements_for(
         md,
         [
@@ -398,8 +402,7 @@ def test_requirements_name_what_the_updates_stand_on() -> None:
         u.AssertDefaultSortOrderId(2),
     ],
 )
-def test_a_broken_requirement_is_a_lost_race(requirement: u.Requirement) -> None:
-    md = appended(table(), 1)
+def test_a_broken_requirement_is_a_lost_race(requirement: u.Requirement, md: TableMetadata) -> None:
     check_requirements(
         md,
         requirements_for(

@@ -52,11 +52,15 @@ def vectors_of(table: LoadedTable) -> list[tuple[str, str]]:
     )
 
 
+@pytest.fixture
+def begun(memory: CatalogBackend) -> int:
+    return start(memory, data_file(1, 0, 9))
+
+
 @LEVELS
 def test_an_overwrite_by_filter_meets_a_matching_append(
-    memory: CatalogBackend, level: str | None
+    memory: CatalogBackend, level: str | None, begun: int
 ) -> None:
-    begun = start(memory, data_file(1, 0, 9))
     do(memory, Append([data_file(2, 5, 6)]))
     action = OverwriteFiles(
         row_filter=LessThan(ID, 10),
@@ -79,9 +83,8 @@ def test_an_overwrite_by_filter_meets_a_matching_append(
 
 @LEVELS
 def test_an_append_that_cannot_match_is_no_conflict(
-    memory: CatalogBackend, level: str | None
+    memory: CatalogBackend, level: str | None, begun: int
 ) -> None:
-    begun = start(memory, data_file(1, 0, 9))
     do(memory, Append([data_file(2, 50, 60)]))
     action = OverwriteFiles(
         row_filter=LessThan(ID, 10),
@@ -123,9 +126,8 @@ def test_an_overwrite_by_filter_meets_a_delete_of_matching_files(
 
 @pytest.mark.parametrize(("level", "conflict"), [("serializable", True), ("snapshot", False)])
 def test_copy_on_write_of_named_files_looks_at_its_scan_filter(
-    memory: CatalogBackend, level: str, conflict: bool
+    memory: CatalogBackend, level: str, conflict: bool, begun: int
 ) -> None:
-    begun = start(memory, data_file(1, 0, 9))
     do(memory, Append([data_file(2, 20, 29)]))
     narrow = OverwriteFiles(
         removed=[data_file(1)],
@@ -293,9 +295,8 @@ def test_a_file_that_the_newest_state_lacks_is_an_error_at_once(memory: CatalogB
 
 
 def test_a_delete_that_found_nothing_when_planned_is_validated_all_the_same(
-    memory: CatalogBackend,
+    memory: CatalogBackend, begun: int
 ) -> None:
-    begun = start(memory, data_file(1, 0, 9))
     do(memory, append(2, low=50, high=59))
     with pytest.raises(ValidationException, match="Found conflicting files"):
         do(

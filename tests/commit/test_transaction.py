@@ -57,6 +57,11 @@ def current(backend: CatalogBackend) -> LoadedTable:
     return backend.load(name_in(backend))
 
 
+@pytest.fixture
+def base(backend: CatalogBackend) -> LoadedTable:
+    return current(backend)
+
+
 @KINDS
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_lost_race_is_retried_on_fresh_metadata(backend: CatalogBackend, times: int) -> None:
@@ -274,9 +279,8 @@ def test_an_interrupt_before_the_swap_takes_the_files_back(backend: CatalogBacke
 @KINDS
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_store_that_fails_at_any_write_leaves_the_table_and_its_files_as_they_were(
-    backend: CatalogBackend, number: int
+    backend: CatalogBackend, number: int, base: LoadedTable
 ) -> None:
-    base = current(backend)
     before, step = stored(base), 0
     while True:
         step += 1
@@ -311,9 +315,8 @@ def test_a_store_that_fails_at_any_write_leaves_the_table_and_its_files_as_they_
 
 @KINDS
 def test_files_that_cannot_be_removed_after_a_success_are_no_failure(
-    backend: CatalogBackend,
+    backend: CatalogBackend, base: LoadedTable
 ) -> None:
-    base = current(backend)
     storage = FlakyStorage(base.storage, fail_at=1, operations=["delete_many"], lasting=True)
     flaky = FlakyBackend(backend, ["conflict"])
     done = do(
@@ -323,8 +326,9 @@ def test_files_that_cannot_be_removed_after_a_success_are_no_failure(
 
 
 @KINDS
-def test_a_table_dropped_meanwhile_is_said_to_be_gone(backend: CatalogBackend) -> None:
-    base = current(backend)
+def test_a_table_dropped_meanwhile_is_said_to_be_gone(
+    backend: CatalogBackend, base: LoadedTable
+) -> None:
     flaky = FlakyBackend(backend, before_swap=lambda turn: backend.drop_table(name_in(backend)))
     with pytest.raises(NoSuchTableError):
         do(flaky, append(2), base=base)
@@ -332,8 +336,9 @@ def test_a_table_dropped_meanwhile_is_said_to_be_gone(backend: CatalogBackend) -
 
 
 @KINDS
-def test_a_table_made_again_under_the_same_name_is_left_alone(backend: CatalogBackend) -> None:
-    base = current(backend)
+def test_a_table_made_again_under_the_same_name_is_left_alone(
+    backend: CatalogBackend, base: LoadedTable
+) -> None:
 
     def again(turn: int) -> None:
         if turn == 1:
@@ -382,13 +387,14 @@ def test_an_unclear_creation_keeps_every_file(backend: CatalogBackend, tmp_path:
     assert len(list(current(backend).storage.list(f"{staged.metadata.location}/metadata"))) == 2
 
 
-def test_filtered_and_merged_manifests_are_used_again_by_the_next_attempt(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    make_table(backend, properties={"commit.manifest.min-count-to-merge": "3"})
+def test_filtered_and_merged_manifests_are_used_again_by_the_next_attempt(
+    memory: CatalogBackend,
+) -> None:
+    make_table(memory, properties={"commit.manifest.min-count-to-merge": "3"})
     for n in range(1, 3):
-        do(backend, append(n, n + 10))
+        do(memory, append(n, n + 10))
     others = FlakyBackend(
-        backend, before_swap=lambda turn: do(backend, append(50 + turn)) if turn < 3 else None
+        memory, before_swap=lambda turn: do(memory, append(50 + turn)) if turn < 3 else None
     )
     done = do(others, DeleteFiles(paths=[data_file(1).file_path]), append(9))
     assert (
@@ -399,36 +405,33 @@ def test_filtered_and_merged_manifests_are_used_again_by_the_next_attempt(tmp_pa
 
 
 def test_a_rewrite_whose_files_went_away_meanwhile_is_refused_and_leaves_nothing(
-    tmp_path: Path,
+    memory: CatalogBackend,
 ) -> None:
-    backend = backend_of("memory", tmp_path)
-    make_table(backend)
-    do(backend, append(1, 2))
+    make_table(memory)
+    do(memory, append(1, 2))
     other = FlakyBackend(
-        backend,
+        memory,
         before_swap=lambda turn: (
-            do(backend, DeleteFiles(paths=[data_file(1).file_path])) if turn == 1 else None
+            do(memory, DeleteFiles(paths=[data_file(1).file_path])) if turn == 1 else None
         ),
     )
     with pytest.raises(ValidationException, match="Missing required files to delete: /data/f00001"):
         do(other, RewriteFiles(removed=[data_file(1), data_file(2)], added=[data_file(3, rows=20)]))
-    after = current(backend)
+    after = current(memory)
     assert live(after) == ["2"] and nothing_left_over(after)
 
 
-def test_an_append_on_an_empty_table_survives_one_that_comes_first(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    base = make_table(backend)
-    do(backend, append(1))
-    done = do(backend, append(2), base=base)
+def test_an_append_on_an_empty_table_survives_one_that_comes_first(memory: CatalogBackend) -> None:
+    base = make_table(memory)
+    do(memory, append(1))
+    done = do(memory, append(2), base=base)
     assert done.attempts == 2 and live(done.table) == ["1", "2"]
 
 
-def test_a_retry_in_v3_takes_a_new_range_of_row_ids(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    base = make_table(backend, 3)
-    do(backend, append(1))
-    done = do(backend, append(2), base=base)
+def test_a_retry_in_v3_takes_a_new_range_of_row_ids(memory: CatalogBackend) -> None:
+    base = make_table(memory, 3)
+    do(memory, append(1))
+    done = do(memory, append(2), base=base)
     assert (
         done.snapshot is not None
         and done.snapshot.first_row_id == 10
@@ -436,12 +439,11 @@ def test_a_retry_in_v3_takes_a_new_range_of_row_ids(tmp_path: Path) -> None:
     )
 
 
-def test_a_format_upgrade_that_comes_first_is_written_for(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    base = make_table(backend, 1)
-    do(backend, append(1))
-    do(backend, MetadataChange(lambda md: [u.UpgradeFormatVersion(3)]))
-    done = do(backend, append(2), base=base)
+def test_a_format_upgrade_that_comes_first_is_written_for(memory: CatalogBackend) -> None:
+    base = make_table(memory, 1)
+    do(memory, append(1))
+    do(memory, MetadataChange(lambda md: [u.UpgradeFormatVersion(3)]))
+    done = do(memory, append(2), base=base)
     assert (
         done.attempts == 2
         and live(done.table) == ["1", "2"]
@@ -452,14 +454,13 @@ def test_a_format_upgrade_that_comes_first_is_written_for(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("skew", [-30_000, -600_000])
 def test_a_clock_behind_the_last_writers_never_writes_times_that_go_back(
-    tmp_path: Path, skew: int, monkeypatch: pytest.MonkeyPatch
+    memory: CatalogBackend, skew: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = backend_of("memory", tmp_path)
-    make_table(backend)
-    first = do(backend, append(1)).table.metadata
+    make_table(memory)
+    first = do(memory, append(1)).table.metadata
     monkeypatch.setattr("frazil.commit.context.now_millis", lambda: first.last_updated_ms + skew)
-    table = backend.load(name_in(backend))
-    done = commit(backend, table, [Append([data_file(2)])])
+    table = memory.load(name_in(memory))
+    done = commit(memory, table, [Append([data_file(2)])])
     times = [e.timestamp_ms for e in done.table.metadata.snapshot_log]
     assert (
         times == sorted(times)
@@ -467,30 +468,27 @@ def test_a_clock_behind_the_last_writers_never_writes_times_that_go_back(
     )
 
 
-def test_a_failed_commit_can_be_tried_again_with_the_same_actions(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    make_table(backend, properties={"commit.retry.num-retries": "0"})
+def test_a_failed_commit_can_be_tried_again_with_the_same_actions(memory: CatalogBackend) -> None:
+    make_table(memory, properties={"commit.retry.num-retries": "0"})
     action = append(1)
     with pytest.raises(CommitFailedException):
-        do(FlakyBackend(backend, ["conflict"]), action)
-    assert live(do(backend, action).table) == ["1"]
+        do(FlakyBackend(memory, ["conflict"]), action)
+    assert live(do(memory, action).table) == ["1"]
 
 
-def test_a_v1_table_without_uuid_gets_one_at_its_first_commit(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    base = make_table(backend, 1)
+def test_a_v1_table_without_uuid_gets_one_at_its_first_commit(memory: CatalogBackend) -> None:
+    base = make_table(memory, 1)
     bare = replace(base.metadata, table_uuid=None)
     updates = [u.AssignUUID("x")]
     assert apply_updates(bare, updates).table_uuid == "x"
 
 
-def test_overwrites_of_the_same_file_by_two_writers_let_one_win(tmp_path: Path) -> None:
-    backend = backend_of("memory", tmp_path)
-    make_table(backend)
-    base = do(backend, append(1)).table
+def test_overwrites_of_the_same_file_by_two_writers_let_one_win(memory: CatalogBackend) -> None:
+    make_table(memory)
+    base = do(memory, append(1)).table
     start = base.metadata.current_snapshot_id
     do(
-        backend,
+        memory,
         OverwriteFiles(
             removed=[data_file(1)],
             added=[data_file(2)],
@@ -501,7 +499,7 @@ def test_overwrites_of_the_same_file_by_two_writers_let_one_win(tmp_path: Path) 
     )
     with pytest.raises(ValidationException):
         do(
-            backend,
+            memory,
             OverwriteFiles(
                 removed=[data_file(1)],
                 added=[data_file(3)],
@@ -510,4 +508,4 @@ def test_overwrites_of_the_same_file_by_two_writers_let_one_win(tmp_path: Path) 
             ),
             base=base,
         )
-    assert live(current(backend)) == ["2"]
+    assert live(current(memory)) == ["2"]

@@ -36,6 +36,11 @@ def made(catalog, name="db.t", files=4, **options):
     return t
 
 
+@pytest.fixture
+def t(catalog):
+    return made(catalog)
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("version", [2, 3])
@@ -54,8 +59,7 @@ def test_spark_makes_the_same_changes_as_this_process(session, catalog, mode, ve
     assert found[0] == found[1] and found[0][:2] == (90, 65)
 
 
-def test_a_change_is_one_job_with_a_task_for_each_group(session, catalog):
-    t = made(catalog)
+def test_a_change_is_one_job_with_a_task_for_each_group(session, t):
     tracker = session.sparkContext.statusTracker()
     session.sparkContext.setJobGroup("change", "one change")
     t.update({"v": "v + 1"}, "id % 2 = 0", spark=session)
@@ -83,16 +87,14 @@ def test_times_without_a_zone_are_in_the_session_s_zone_on_spark_and_in_utc_else
     assert t.scan("ts = '2026-01-01 04:30:00'").count() == 5
 
 
-def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, catalog):
-    t = made(catalog)
+def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, t):
     before = data_files_below(t)
     with pytest.raises(EvaluationError, match="Column id"):
         t.update({"id": "cast(v as int) * 10000000 * 10000000000000"}, spark=session)
     assert data_files_below(t) == before
 
 
-def test_a_worker_without_frazil_is_one_clear_error(session, catalog, monkeypatch):
-    t = made(catalog)
+def test_a_worker_without_frazil_is_one_clear_error(session, t, monkeypatch):
     before = data_files_below(t)
     monkeypatch.setattr("frazil.spark.host.workers.frazil_version", lambda: "99.0")
     with pytest.raises(NotInstalledError, match=r"has Frazil .*, the driver has 99\.0"):
@@ -131,8 +133,7 @@ def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(
     assert data_files_below(t) == known_files(t)
 
 
-def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, catalog):
-    t = made(catalog)
+def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, t):
     result = t.overwrite(
         session.range(2000, 2002).selectExpr("id", "0L as p", "0D as v"),
         "soundex(cast(id as string)) = '7' and id < 10",

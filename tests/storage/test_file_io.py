@@ -24,6 +24,11 @@ from frazil.storage.memory import MemoryStorage
 Place = tuple[Storage, str]
 
 
+@pytest.fixture
+def io(place: Place) -> Any:
+    return file_io(place[0])
+
+
 def test_an_output_is_read_back_by_an_input(place: Place) -> None:
     storage, root = place
     io = file_io(storage)
@@ -44,8 +49,7 @@ def test_an_output_is_read_back_by_an_input(place: Place) -> None:
     assert storage.read(f"{root}/a.bin") == b"abcde"
 
 
-def test_a_stream_without_a_block_ends_with_close_and_only_once(place: Place) -> None:
-    io = file_io(place[0])
+def test_a_stream_without_a_block_ends_with_close_and_only_once(place: Place, io: Any) -> None:
     stream = io.new_output(f"{place[1]}/a.bin").create()
     stream.write(b"x")
     stream.close()
@@ -55,8 +59,7 @@ def test_a_stream_without_a_block_ends_with_close_and_only_once(place: Place) ->
     assert io.read(f"{place[1]}/a.bin") == b"x"
 
 
-def test_a_file_that_is_there_is_replaced_only_when_it_is_asked_for(place: Place) -> None:
-    io = file_io(place[0])
+def test_a_file_that_is_there_is_replaced_only_when_it_is_asked_for(place: Place, io: Any) -> None:
     out = io.new_output(f"{place[1]}/a.bin")
     for overwrite, data in ((False, b"1"), (True, b"2")):
         with out.create(overwrite=overwrite) as stream:
@@ -96,8 +99,7 @@ def test_an_error_while_writing_leaves_no_file(place: Place) -> None:
     assert not out.exists()
 
 
-def test_files_are_deleted_by_location_or_as_they_came(place: Place) -> None:
-    io = file_io(place[0])
+def test_files_are_deleted_by_location_or_as_they_came(place: Place, io: Any) -> None:
     for as_it_came in (False, True):
         out = io.new_output(f"{place[1]}/a.bin")
         out.create().close()
@@ -109,8 +111,7 @@ def test_files_are_deleted_by_location_or_as_they_came(place: Place) -> None:
         io.delete(5)  # type: ignore[arg-type]
 
 
-def test_a_file_io_is_a_storage_and_travels_by_pickle(place: Place) -> None:
-    io = file_io(place[0])
+def test_a_file_io_is_a_storage_and_travels_by_pickle(place: Place, io: Any) -> None:
     io.write(f"{place[1]}/a.bin", b"1")
     again = pickle.loads(pickle.dumps(io))
     assert again.read(f"{place[1]}/a.bin") == b"1" and again == io and file_io(io) is io

@@ -17,8 +17,17 @@ pytestmark = pytest.mark.disk
 Place = tuple[Storage, str]
 
 
-def test_what_was_written_is_read_back(place: Place) -> None:
-    storage, root = place
+@pytest.fixture
+def storage(place: Place) -> Storage:
+    return place[0]
+
+
+@pytest.fixture
+def root(place: Place) -> str:
+    return place[1]
+
+
+def test_what_was_written_is_read_back(storage: Storage, root: str) -> None:
     storage.write(f"{root}/a/b.bin", b"12345")
     assert storage.read(f"{root}/a/b.bin") == b"12345"
     assert storage.size(f"{root}/a/b.bin") == 5
@@ -29,8 +38,7 @@ def test_what_was_written_is_read_back(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["p=a b%2F/x", "ü/é", "a+b&c=d/#?", "100%/x", "[a]*{b}/x"])
-def test_names_are_taken_as_they_are(place: Place, name: str) -> None:
-    storage, root = place
+def test_names_are_taken_as_they_are(storage: Storage, root: str, name: str) -> None:
     storage.write(f"{root}/{name}", b"x")
     assert storage.read(f"{root}/{name}") == b"x"
     assert [i.location for i in storage.list(root)] == [f"{root}/{name}"]
@@ -38,8 +46,7 @@ def test_names_are_taken_as_they_are(place: Place, name: str) -> None:
         assert file.read() == b"x"
 
 
-def test_a_write_never_replaces_a_file_unless_it_is_told_to(place: Place) -> None:
-    storage, root = place
+def test_a_write_never_replaces_a_file_unless_it_is_told_to(storage: Storage, root: str) -> None:
     storage.write(f"{root}/x", b"old")
     with pytest.raises(AlreadyExists):
         storage.write(f"{root}/x", b"new")
@@ -49,8 +56,7 @@ def test_a_write_never_replaces_a_file_unless_it_is_told_to(place: Place) -> Non
     assert [i.location for i in storage.list(root)] == [f"{root}/x"]
 
 
-def test_publish_has_one_winner(place: Place) -> None:
-    storage, root = place
+def test_publish_has_one_winner(storage: Storage, root: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(lambda i: storage.publish(f"{root}/v1", str(i).encode()), range(16)))
     assert sum(won) == 1
@@ -58,8 +64,9 @@ def test_publish_has_one_winner(place: Place) -> None:
     assert [i.location for i in storage.list(root)] == [f"{root}/v1"]
 
 
-def test_an_output_that_ends_well_is_a_file_and_a_broken_one_is_none(place: Place) -> None:
-    storage, root = place
+def test_an_output_that_ends_well_is_a_file_and_a_broken_one_is_none(
+    storage: Storage, root: str
+) -> None:
     with storage.open_output(f"{root}/good") as sink:
         sink.write(b"abc")
     assert storage.read(f"{root}/good") == b"abc"
@@ -70,8 +77,7 @@ def test_an_output_that_ends_well_is_a_file_and_a_broken_one_is_none(place: Plac
     assert [i.location for i in storage.list(root)] == [f"{root}/good"]
 
 
-def test_parquet_goes_through_the_doors_of_arrow(place: Place) -> None:
-    storage, root = place
+def test_parquet_goes_through_the_doors_of_arrow(storage: Storage, root: str) -> None:
     table = pa.table({"a": list(range(1000))})
     with storage.open_output(f"{root}/t.parquet") as sink:
         pq.write_table(table, sink)
@@ -81,8 +87,7 @@ def test_parquet_goes_through_the_doors_of_arrow(place: Place) -> None:
     assert pq.read_table(path, filesystem=system).equals(table)
 
 
-def test_missing_files_are_told_by_name(place: Place) -> None:
-    storage, root = place
+def test_missing_files_are_told_by_name(storage: Storage, root: str) -> None:
     for ask in (storage.read, storage.size, storage.open_input):
         with pytest.raises(NoSuchFileError) as told:
             ask(f"{root}/nothing")
@@ -91,8 +96,7 @@ def test_missing_files_are_told_by_name(place: Place) -> None:
     assert list(storage.list(f"{root}/nothing")) == [] == storage.names(f"{root}/nothing")
 
 
-def test_deleting_takes_what_was_named_and_nothing_else(place: Place) -> None:
-    storage, root = place
+def test_deleting_takes_what_was_named_and_nothing_else(storage: Storage, root: str) -> None:
     for name in ("a", "b", "c", "d/e", "d/f", "dd"):
         storage.write(f"{root}/{name}", b"x")
     storage.delete(f"{root}/a")
@@ -101,8 +105,9 @@ def test_deleting_takes_what_was_named_and_nothing_else(place: Place) -> None:
     assert sorted(i.location for i in storage.list(root)) == [f"{root}/c", f"{root}/dd"]
 
 
-def test_listing_sees_files_below_at_any_depth_with_size_and_time(place: Place) -> None:
-    storage, root = place
+def test_listing_sees_files_below_at_any_depth_with_size_and_time(
+    storage: Storage, root: str
+) -> None:
     storage.write(f"{root}/m/v1", b"123")
     storage.write(f"{root}/m/x/y", b"1")
     storage.write(f"{root}/mm", b"1")
@@ -114,8 +119,7 @@ def test_listing_sees_files_below_at_any_depth_with_size_and_time(place: Place) 
     assert storage.directories(root) == ["m"]
 
 
-def test_directories_are_made_kept_and_removed_only_when_empty(place: Place) -> None:
-    storage, root = place
+def test_directories_are_made_kept_and_removed_only_when_empty(storage: Storage, root: str) -> None:
     assert not storage.is_directory(f"{root}/n")
     storage.make_directory(f"{root}/n")
     assert (
@@ -130,8 +134,7 @@ def test_directories_are_made_kept_and_removed_only_when_empty(place: Place) -> 
     assert not storage.is_directory(f"{root}/n")
 
 
-def test_a_storage_travels_by_pickle(place: Place) -> None:
-    storage, root = place
+def test_a_storage_travels_by_pickle(storage: Storage, root: str) -> None:
     storage.write(f"{root}/x", b"x")
     assert pickle.loads(pickle.dumps(storage)).read(f"{root}/x") == b"x"
     assert pickle.loads(pickle.dumps(storage)) == storage

@@ -22,6 +22,11 @@ def server() -> ServerBackend:
     return found
 
 
+@pytest.fixture
+def catalog(server: ServerBackend) -> Catalog:
+    return Catalog(server)
+
+
 def test_rows_are_written_changed_and_read_where_the_server_says(server: ServerBackend) -> None:
     with pytest.raises(Unsupported):  # nobody but the server hands out storage for its places
         storage_for("vended://x/y")
@@ -48,9 +53,8 @@ def test_rows_are_written_changed_and_read_where_the_server_says(server: ServerB
 
 
 def test_a_table_that_comes_with_its_first_rows_is_one_commit_of_all_its_updates(
-    server: ServerBackend,
+    server: ServerBackend, catalog: Catalog
 ) -> None:
-    catalog = Catalog(server)
     with catalog.create_table_transaction("db.t", ROWS) as tx:
         tx.append(ROWS)
         assert not catalog.table_exists("db.t")
@@ -70,8 +74,9 @@ def test_a_table_that_comes_with_its_first_rows_is_one_commit_of_all_its_updates
     assert catalog.load_table("db.t").scan().count() == 3
 
 
-def test_a_transaction_that_lost_its_name_leaves_no_file_behind(server: ServerBackend) -> None:
-    catalog = Catalog(server)
+def test_a_transaction_that_lost_its_name_leaves_no_file_behind(
+    server: ServerBackend, catalog: Catalog
+) -> None:
     with (
         pytest.raises(TableAlreadyExistsError),
         catalog.create_table_transaction("db.t", ROWS, location="vended://elsewhere/t") as tx,
@@ -89,9 +94,8 @@ def test_a_creation_whose_answer_was_lost_is_recognised(server: ServerBackend) -
 
 
 def test_commits_from_stale_handles_are_taken_when_they_do_not_touch_each_other(
-    server: ServerBackend,
+    catalog: Catalog,
 ) -> None:
-    catalog = Catalog(server)
     one = catalog.create_table("db.t", "id bigint, s string")
     two = catalog.load_table("db.t")
     one.set_properties({"a": "1"})
@@ -104,8 +108,7 @@ def test_commits_from_stale_handles_are_taken_when_they_do_not_touch_each_other(
     assert two.scan().count() == one.refresh().scan().count() == 6
 
 
-def test_a_replaced_table_keeps_its_place_and_history(server: ServerBackend) -> None:
-    catalog = Catalog(server)
+def test_a_replaced_table_keeps_its_place_and_history(catalog: Catalog) -> None:
     old = catalog.create_table("db.t", "id bigint, s string")
     old.append(ROWS)
     with catalog.replace_table_transaction("db.t", "id bigint") as tx:

@@ -61,6 +61,11 @@ def upgraded(folder: Path, **more: str) -> Any:
     return t
 
 
+@pytest.fixture
+def t(tmp_path: Path) -> Any:
+    return filled(made(tmp_path, 2, ("p",), **PACKED))
+
+
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_small_files_become_few_with_the_rows_as_they_were(
     granularity: str, tmp_path: Path
@@ -143,8 +148,7 @@ def test_deletes_of_files_that_are_gone_are_dropped(tmp_path: Path) -> None:
     assert left["record_count"] == 1
 
 
-def test_delete_files_that_apply_to_nothing_go_whatever_their_size(tmp_path: Path) -> None:
-    t = filled(made(tmp_path, 2, ("p",), **PACKED))
+def test_delete_files_that_apply_to_nothing_go_whatever_their_size(t: Any) -> None:
     by_position(t, [0, 42, 1, 43], "partition")  # a file in partition a, one in b
     removed(t, lambda r: r["p"] == "a")
     before, dry = rows(t), rewrite(t, dry_run=True)
@@ -168,8 +172,7 @@ def test_deletes_older_than_a_file_of_the_same_path_stay_without_effect(tmp_path
     ]
 
 
-def test_groups_are_of_one_partition_and_where_chooses_partitions(tmp_path: Path) -> None:
-    t = filled(made(tmp_path, 2, ("p",), **PACKED))
+def test_groups_are_of_one_partition_and_where_chooses_partitions(t: Any) -> None:
     for n in range(5):
         by_position(t, [n * 3, n * 3 + 1], "partition")  # in partitions a and b
     before = rows(t)
@@ -255,8 +258,7 @@ def test_in_version_3_options_about_sizes_count_when_given(tmp_path: Path) -> No
     assert counts(rewrite(t, {"min-input-files": "2"})) == (4, 2)
 
 
-def test_partial_progress_commits_each_batch_and_goes_on_after_a_failure(tmp_path: Path) -> None:
-    t = filled(made(tmp_path, 2, ("p",), **PACKED))
+def test_partial_progress_commits_each_batch_and_goes_on_after_a_failure(t: Any) -> None:
     for n in range(5):
         by_position(t, [n * 3, n * 3 + 1, n * 3 + 2], "partition")
     before, count = rows(t), len(t.refresh().snapshots())
@@ -273,8 +275,7 @@ def test_partial_progress_commits_each_batch_and_goes_on_after_a_failure(tmp_pat
     assert rows(t) == before and len(t.refresh().snapshots()) == count + 2 and not leftovers(t)
 
 
-def test_groups_that_run_twice_leave_no_file_more_and_killed_ones_none(tmp_path: Path) -> None:
-    t = filled(made(tmp_path, 2, ("p",), **PACKED))
+def test_groups_that_run_twice_leave_no_file_more_and_killed_ones_none(t: Any) -> None:
     for n in range(5):
         by_position(t, [n * 3, n * 3 + 1, n * 3 + 2], "partition")
     before, there = rows(t), data_files_below(t)

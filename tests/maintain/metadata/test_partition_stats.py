@@ -50,6 +50,11 @@ def live(counts: list[PartitionCounts]) -> dict[Any, list[int]]:
     return {c.key: c.counts for c in counts if any(c.counts)}
 
 
+@pytest.fixture
+def t(home: Catalog) -> Any:
+    return home.create_table("db.t", "id bigint, s string", partition_by=["s"])
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("format_", FORMATS)
 def test_counts_agree_with_the_metadata_table_partitions(
@@ -90,10 +95,7 @@ def test_counts_agree_with_the_metadata_table_partitions(
         assert found[value].last_updated_snapshot_id == r["last_updated_snapshot_id"]
 
 
-def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(
-    home: Catalog,
-) -> None:
-    t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
+def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(t: Any) -> None:
     for first in range(0, 300, 30):
         t.append(rows(first))
     assert t.maintenance.compute_partition_stats().manifests_read == 10
@@ -112,9 +114,8 @@ def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(
 
 
 def test_a_lost_or_damaged_file_is_not_gone_on_from(
-    home: Catalog, caplog: pytest.LogCaptureFixture
+    t: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
     t.append(rows(0))
     for damage in (lambda p: p.unlink(), lambda p: p.write_bytes(b"nothing")):
         old = t.maintenance.compute_partition_stats().partition_statistics_file
@@ -131,8 +132,7 @@ def test_a_lost_or_damaged_file_is_not_gone_on_from(
     assert "cannot be read; all manifests are read instead" in caplog.text
 
 
-def test_files_of_older_specs_and_versions_are_gone_on_from(home: Catalog) -> None:
-    t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
+def test_files_of_older_specs_and_versions_are_gone_on_from(t: Any) -> None:
     t.append(rows(0))
     t.maintenance.compute_partition_stats()
     with t.update_spec() as update:
@@ -297,8 +297,7 @@ def test_java_goes_on_from_our_file_and_we_from_javas(tmp_path: Path, java_check
         assert live(registered(t)) == live(counted(t)) and len(live(counted(t))) == 4
 
 
-def test_a_progress_callback_counts_the_manifests_that_were_read(home: Catalog) -> None:
-    t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
+def test_a_progress_callback_counts_the_manifests_that_were_read(t: Any) -> None:
     t.append(rows(0))
     t.append(rows(30))
     calls: list[tuple[Any, ...]] = []

@@ -54,6 +54,11 @@ def table(catalog, version=2, **properties):
     )
 
 
+@pytest.fixture
+def t(catalog):
+    return table(catalog)
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", ["one bitmap", "join"])
@@ -120,8 +125,7 @@ def test_few_rows_without_deletes_are_scanned_with_the_others(
     assert rows(shown.to_spark(session)) == sorted(shown.to_arrow().to_pylist(), key=repr)
 
 
-def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, session):
-    t = table(catalog)
+def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(t, session):
     for n in range(3):
         t.append(numbers(n * 10, 10))
     tasks = sorted(t.scan().plan_files(), key=lambda task: task.file.file_path)
@@ -216,8 +220,7 @@ def test_deletes_apply_to_files_of_odd_paths(catalog, session, version, rows):
 
 
 @pytest.mark.versions
-def test_equality_deletes_are_anti_joins_by_age(catalog, session):
-    t = table(catalog)
+def test_equality_deletes_are_anti_joins_by_age(t, session):
     t.append(numbers(0, 100))
     take_keys(t, ["id"], [{"id": n} for n in range(10)])
     frame = t.to_spark(session)
@@ -454,8 +457,7 @@ def test_spans_are_apart_when_no_two_meet_and_none_overflows(made):
     assert file_keys.apart(np.array(made, np.int64)) is want
 
 
-def test_files_whose_numbers_meet_are_numbered_again(catalog, session, monkeypatch):
-    t = table(catalog)
+def test_files_whose_numbers_meet_are_numbered_again(t, session, monkeypatch):
     for n in range(3):
         t.append(numbers(n * 10, 10))
     take_positions(t, lambda r: r["id"] % 10 == 3)
@@ -475,8 +477,7 @@ def test_every_file_has_a_place_of_its_own(made):
     assert len({n % length for n in made}) == len(made) <= length
 
 
-def test_a_file_that_spark_names_in_other_words_is_read_by_arrow(catalog, session, monkeypatch):
-    t = table(catalog)
+def test_a_file_that_spark_names_in_other_words_is_read_by_arrow(t, session, monkeypatch):
     t.append(numbers(0, 10))
     take_positions(t, lambda r: r["id"] == 3)
     monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)

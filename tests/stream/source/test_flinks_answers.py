@@ -90,14 +90,20 @@ def first_and_next(story: Base, **options: Any) -> tuple[list[int], list[int]]:
     return sorted(first), drained(source, at)[0]
 
 
+@pytest.fixture
+def story() -> Base:
+    return Base()
+
+
 @pytest.mark.parametrize(("strategy", "expected"), BY_NAME)
 def test_strategies_deliver_what_flink_delivered(strategy: str | None, expected: list[int]) -> None:
     assert first_and_next(Base(), starting_strategy=strategy) == (expected, [100])
 
 
 @pytest.mark.parametrize(("snapshot", "expected"), FROM_ID)
-def test_snapshot_ids_deliver_what_flink_delivered(snapshot: int, expected: list[int]) -> None:
-    story = Base()
+def test_snapshot_ids_deliver_what_flink_delivered(
+    snapshot: int, expected: list[int], story: Base
+) -> None:
     found = first_and_next(
         story, starting_strategy=BY_ID, start_snapshot_id=story.snapshot_of[snapshot]
     )
@@ -105,8 +111,9 @@ def test_snapshot_ids_deliver_what_flink_delivered(snapshot: int, expected: list
 
 
 @pytest.mark.parametrize(("snapshot", "more", "expected"), FROM_TIME)
-def test_times_deliver_what_flink_delivered(snapshot: int, more: int, expected: list[int]) -> None:
-    story = Base()
+def test_times_deliver_what_flink_delivered(
+    snapshot: int, more: int, expected: list[int], story: Base
+) -> None:
     found = first_and_next(
         story, starting_strategy=BY_TIME, start_snapshot_timestamp=story.time(snapshot) + more
     )
@@ -123,15 +130,13 @@ def test_times_deliver_what_flink_delivered(snapshot: int, more: int, expected: 
     ],
 )
 def test_after_expiry_the_same_rows_as_flinks(
-    options: dict[str, Any], kept: int, expected: list[int]
+    options: dict[str, Any], kept: int, expected: list[int], story: Base
 ) -> None:
-    story = Base()
     story.expire(*story.snapshot_of[:kept])
     assert first_and_next(story, **options) == (expected, [100])
 
 
-def test_expired_starts_fail_as_in_flink() -> None:
-    story = Base()
+def test_expired_starts_fail_as_in_flink(story: Base) -> None:
     story.expire(*story.snapshot_of[:5])
     for gone in (1, 4):
         with pytest.raises(NoSuchSnapshotError, match="Start snapshot id not found in history"):
