@@ -110,9 +110,13 @@ class Batch(Sql):
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
+        failed: list[Exception] = []  # told as it is: Spark would wrap it, with its traceback
 
         def ran(frame: Any, number: int) -> None:
-            rows.extend(self.collected(frame.sparkSession.sql(text)))
+            try:
+                rows.extend(self.collected(frame.sparkSession.sql(text)))
+            except Exception as error:
+                failed.append(error)
 
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "in").mkdir()
@@ -120,6 +124,8 @@ class Batch(Sql):
             stream = self.spark.readStream.schema("n int").json(f"{folder}/in").writeStream
             stream = stream.option("checkpointLocation", f"{folder}/log").foreachBatch(ran)
             stream.trigger(availableNow=True).start().awaitTermination()
+        if failed:
+            raise failed[0]
         return rows
 
 
