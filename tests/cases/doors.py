@@ -108,6 +108,12 @@ class Batch(Sql):
     name = "batch"
     says = re.compile(f"{ROWS}|INSERT\\b", re.IGNORECASE | re.DOTALL)
 
+    def takes(self, case: Case) -> bool:
+        """Leave out views, which are used by names in a current namespace: the session of a batch has
+        one of its own.
+        """
+        return case.file != "views" and super().takes(case)
+
     def through(self, text: str) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         failed: list[Exception] = []  # told as it is: Spark would wrap it, with its traceback
