@@ -575,6 +575,20 @@ def test_a_decided_filter_holds_however_many_queries_are_planned_before_it_runs(
     assert len(early.collect()) == 150 and files_read(few)[1] == 1
 
 
+@pytest.mark.versions
+@pytest.mark.parametrize("name", ["parquet.enableVectorizedReader", "codegen.wholeStage"])
+def test_a_frame_is_read_as_when_it_was_made_after_settings_of_readers_change(
+    catalog, session, name
+):
+    t = days(catalog, partition_by=["day"])
+    frame = t.to_spark(session).where("id >= 20")
+    session.conf.set(f"spark.sql.{name}", "false")
+    try:
+        assert frame.where("id < 30").count() == 10 and len(frame.collect()) == 180
+    finally:
+        session.conf.unset(f"spark.sql.{name}")
+
+
 def test_a_scan_fails_where_files_would_hold_other_rows_than_spark_was_told():
     answers = planned_files.FileAnswers("/t", ["a"], [1], [1], None, planned_files.NoPruning())
     assert answers.apply("plan", " \n[null]\n") == " 1 1 1 1"
