@@ -131,6 +131,7 @@ def main(name: str, address: str) -> None:
         sys.path[:0] = [str(ROOT / "src")]
         import frazil
 
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # of the workers of the server that starts
         session = SparkSession.builder.remote("local[2]")
         spark = frazil.install(session.config("spark.sql.shuffle.partitions", "2").getOrCreate())
     else:

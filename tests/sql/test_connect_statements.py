@@ -27,7 +27,14 @@ class Session:
 
 
 class OfLake:
-    """Know the tables of the catalog `lake`."""
+    """Know the tables of the catalog `lake`, and keep what was read of them."""
+
+    def __init__(self):
+        self.read = []
+
+    def frame(self, name):
+        self.read.append(name)
+        return Session()
 
     def is_ours(self, name):
         return name[0] == "lake"
@@ -92,6 +99,13 @@ def test_merge_has_all_kinds_of_clauses_and_a_source_that_the_session_reads(stat
         "s",
         True,
     )
+
+
+def test_queries_read_states_and_metadata_tables(statements):
+    statements.run("SELECT x.id FROM lake.db.t.tag_a x JOIN lake.db.t.files USING (id)")
+    assert statements.names.read == [(*TABLE, "tag_a"), (*TABLE, "files")]
+    (text,) = statements.spark.texts
+    assert "lake_db_t_tag_a AS x" in text and "lake_db_t_files AS `files`" in text
 
 
 def test_update_all_is_told_from_an_update_of_columns(statements):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from pyspark.sql import DataFrame
+
 from frazil.catalog import meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, default_name
 from frazil.catalog.names import full_name, identifier_parts
@@ -28,6 +30,7 @@ from frazil.errors import (
 )
 from frazil.ops.find_table import FoundTable, find_in, find_table, is_location
 from frazil.ops.session import Session
+from frazil.spark.engine.read_target import ReadRequest, frame_of, target_of
 from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,
@@ -275,9 +278,17 @@ class SessionNames:
     def open(self, name: Name) -> tuple[Table, str | None]:
         """Open a table, and return it with the branch that the name selects. Raises
         NoSuchTableError, and InvalidInput for what takes no writes."""
-        place = whose(self.spark, name)
-        named = found(self.spark, full_name(name)) if place is None else place.find()
+        named = self._named(name)
         return table_of(named), named.written_branch()
+
+    def frame(self, name: Name) -> DataFrame:
+        """Return a DataFrame of a table, of the branch, tag or snapshot that the name selects, or
+        of a metadata table. Raises NoSuchTableError."""
+        return frame_of(self.spark, target_of(self._named(name), ReadRequest(full_name(name))))
+
+    def _named(self, name: Name) -> FoundTable:
+        place = whose(self.spark, name)
+        return found(self.spark, full_name(name)) if place is None else place.find()
 
     def catalogs(self) -> Collection[str]:
         """Return the names of the catalogs that Frazil serves at this moment. They are looked over

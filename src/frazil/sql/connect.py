@@ -201,10 +201,8 @@ class ConnectStatements:
                     hint=hint,
                     table=full_name(_name(node)),
                 )
-            table, branch = self.names.open(_name(node))
             name = _VIEW + re.sub(r"\W", "_", full_name(_name(node)))
-            frame = (table if branch is None else table.scan(branch=branch)).to_spark(self.spark)
-            frame.createOrReplaceTempView(name)
+            self.names.frame(_name(node)).createOrReplaceTempView(name)
             seen = self._exp.to_table(name)
             seen.set(
                 "alias",

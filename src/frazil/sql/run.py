@@ -68,6 +68,9 @@ class NamesOfTables(Protocol):
     def open(self, name: Name) -> tuple[Table, str | None]:
         """Open a table, and return it with the branch that the name selects (`t.branch_x`)."""
 
+    def frame(self, name: Name) -> Any:
+        """Return what a query reads by a name: a table, a state of it, or a metadata table."""
+
     def catalogs(self) -> Collection[str]:
         """Return the names of the catalogs that Frazil serves."""
 
