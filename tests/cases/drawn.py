@@ -17,7 +17,7 @@ from tests.cases.form import Case, cases_of, files
 from tests.conftest import SEED
 
 VERSION = ".".join(pyspark.__version__.split(".")[:2])
-ONE_OF = {"sql": 2, "java": 40}
+ONE_OF = {"sql": 3, "java": 40}
 """Of how many cases at a door a run tries one, with one of its values; at the other doors one of 50."""
 LONG = ("connect", "plain", "dataset", "script", "immediate", "batch")
 """Doors that are for `make soak` alone, until all cases have been tried there."""
