@@ -114,9 +114,10 @@ as long as Spark has it."""
 def before(spark: Session, asked: object) -> Any:
     """Return an object of the JVM that stands before one of this process and remembers what it
     always answers alike; the object itself where the classes are not compiled yet."""
-    if not (kept_classes() / _CLOSED).exists():
+    jvm = classic_jvm(spark)
+    if jvm not in _LOADED and not (kept_classes() / _CLOSED).exists():
         return asked
-    classes = _find(spark, classic_jvm(spark))
+    classes = _find(spark, jvm)
     if classes.answered is None:
         names = getattr(spark._jvm, "java.util.HashSet")()
         for name in _REMEMBERED:

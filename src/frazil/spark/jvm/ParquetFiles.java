@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -46,13 +47,13 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.VariantExtraction;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
+import org.apache.spark.sql.execution.WholeStageCodegenExec$;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitionSpec$;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
-import org.apache.spark.sql.execution.WholeStageCodegenExec$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils$;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
 import org.apache.spark.sql.internal.SQLConf;
@@ -87,7 +88,7 @@ public final class ParquetFiles {
     final String identity;
     final String title;
     final String root;
-    final List telling; // columns by whose values a join can leave files out
+    final Set telling; // columns by whose values a join can leave files out
     final CaseInsensitiveStringMap options;
     final BiFunction answers;
     final Function trees; // writes an expression as JSON
@@ -99,7 +100,7 @@ public final class ParquetFiles {
       this.identity = identity;
       this.title = title;
       this.root = root;
-      this.telling = Arrays.asList(telling.split("\n"));
+      this.telling = new HashSet(Arrays.asList(telling.split("\n")));
       this.options = new CaseInsensitiveStringMap(options);
       this.answers = answers;
       this.trees = trees;
@@ -139,15 +140,19 @@ public final class ParquetFiles {
         Expression filter = (Expression) expressions.apply(n);
         if (filter.deterministic()) { filters.add(filter); }
       }
+      trees = text(filters);
       plan();
       holds = holds && filters.size() == expressions.size();
       return holds ? none() : expressions; // Spark applies filters to the rows, too, unless all rows are wanted
     }
 
-    private void plan() {
+    private String text(List filters) {
       StringBuilder text = new StringBuilder();
       for (int n = 0; n < filters.size(); n++) { text.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n))); }
-      trees = "[" + text + "]";
+      return "[" + text + "]";
+    }
+
+    private void plan() {
       String answer = (String) files.answers.apply("plan", query(false) + "\n");
       holds = answer.startsWith("holds ");
       left = answer.substring(answer.indexOf(' ') + 1);
@@ -348,11 +353,10 @@ public final class ParquetFiles {
 
     public NamedReference[] filterAttributes() {
       if (filterable == null) {
-        java.util.Set telling = new java.util.HashSet(files.telling);
         List each = new ArrayList();
         String[] names = columns.fieldNames();
         for (int n = 0; n < names.length; n++) {
-          if (telling.contains(names[n])) { each.add(new FieldReference(oneName(names[n]))); }
+          if (files.telling.contains(names[n])) { each.add(new FieldReference(oneName(names[n]))); }
         }
         filterable = (NamedReference[]) each.toArray(new NamedReference[0]);
       }

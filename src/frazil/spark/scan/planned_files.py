@@ -181,9 +181,11 @@ class FileAnswers:
         the rows of files that it was told to hold no others."""
         key = (limit, filters)
         if (query := self._queries.get(key)) is None:
-            query = self._planned(filters_of(filters))
             if limit:
-                query = replace(query, places=self._of_rows(query.places, int(limit)))
+                whole = self._query("", filters)
+                query = replace(whole, places=self._of_rows(whole.places, int(limit)))
+            else:
+                query = self._planned(filters_of(filters))
             while len(self._queries) >= _MOST_QUERIES:
                 self._queries.pop(next(iter(self._queries)), None)
             self._queries[key] = query
